@@ -5,6 +5,7 @@ from typing import NamedTuple
 from . import field
 from .durable import section as durable_steps
 from .figures import Section
+from .load import section as load
 from .measurements import (
     bedrock,
     callbacks,
@@ -36,6 +37,7 @@ SECTIONS: dict[str, Chapter] = {
     "field": Chapter("Comparison with other queues", field.section),
     "durable": Chapter("Durable steps compared with DBOS", durable_steps.section),
     "growth": Chapter("Growth", growth.section),
+    "load": Chapter("Large deployments", load.section),
     "durability": Chapter("Durability", durability.section),
     "http": Chapter("HTTP and Bedrock", http_api.section),
     "sdk": Chapter("SDK compared with the bare engine", sdk.section),

@@ -63,6 +63,8 @@ def _no_override_stays() -> Iterator[None]:
 def patient_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pages of the dashboard wait: a busy machine is no engine that does not answer."""
     monkeypatch.setattr("windlass.dashboard.routes.ENGINE_TIMEOUT_S", 30.0)
+    for search in ("job_search", "signal_waits"):
+        monkeypatch.setattr(f"windlass.dashboard.views.{search}.TIME_MAX_S", 30.0)
 
 
 @pytest.fixture

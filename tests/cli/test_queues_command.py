@@ -25,6 +25,15 @@ def test_ls(service: Service) -> None:
     assert (first["queue"], first["running"], second["is_paused"]) == ("mail", 1, True)
 
 
+def test_ls_prints_many_queues_in_parts(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.cli.commands.queues.ROWS_TOGETHER", 600)
+    names = [f"q{number:04}" for number in range(1_100)]
+    put(service, *(new(name) for name in names[:550]))
+    put(service, *(new(name) for name in names[550:]))
+    assert [row[0] for row in run_ok(service, "queues", "ls").rows] == names
+    assert [line["queue"] for line in run_ok(service, "queues", "ls", "--json").lines] == names
+
+
 def test_empty_lists(service: Service) -> None:
     for arguments in (("queues", "ls"), ("jobs", "ls"), ("limits", "ls"), ("schedules", "ls"), ("workers", "ls")):
         assert run_ok(service, *arguments).out == ""

@@ -34,6 +34,7 @@ COVERS = {
     "test_signal_links.py": ("signing_key",),
     "test_stats.py": ("queues",),
     "test_stop.py": ("stop_worker",),
+    "test_survey.py": ("busy_queues",),
     "test_tokens.py": ("create_token", "revoke_token"),
     "test_wakeups.py": ("pass_wakeup",),
     "test_workers.py": ("beat", "forget", "register"),

@@ -68,19 +68,16 @@ class Frame(NamedTuple):
 
 def read(service: Service, rows: int) -> Frame:
     now_ms = service.now().wait()
-    stats = service.stats(service.queues().wait()).wait()
-    busiest = sorted(stats, key=lambda queue: (-(queue.queued + queue.running), -queue.failures, queue.queue))[:rows]
+    survey = service.survey().wait()
+    busiest = survey.busiest[:rows]
     workers = list(islice(application_workers(service), WORKERS_MAX + 1))
     found = service.store.deployment
     return Frame(
         now_ms,
         f"{found.product} {found.version}" if found else "",
         [_read_queue(service, queue, now_ms) for queue in busiest],
-        len(stats),
-        {
-            state: sum(getattr(queue, state) for queue in stats)
-            for state in ("queued", "running", "scheduled", "failed", "suspended")
-        },
+        survey.queue_count,
+        {state: survey.totals[state] for state in ("queued", "running", "scheduled", "failed", "suspended")},
         workers[:WORKERS_MAX],
         len(workers) > WORKERS_MAX,
         [job for queue in busiest if queue.running for job in _running(service, queue.queue)],

@@ -75,6 +75,45 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
         return self.failed - self.consequences
 
 
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of queues by name, with their statistics."""
+
+    stats: list[QueueStats]
+    after: str  # name after which the next page begins; empty: this is the last page
+
+
+class QueueSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """Statistics of all queues, where they are too many to be read at once: each as it was read last."""
+
+    queue_count: int
+    stats: list[QueueStats]  # of the queues that were read so far, by name
+    busiest: list[QueueStats]  # the first of these by `busy_order`
+    totals: dict[str, int]  # of these, by counter
+    is_in_turns: bool  # some of them are read at a time
+    read_since_ms: int | None  # no figure is older; None: not all queues were read so far
+
+
+BUSIEST_MAX = 500
+SURVEY_TOTALS = ("queued", "running", "scheduled", "suspended", "waiting", "failures", "failed")
+
+
+def busy_order(stats: QueueStats) -> tuple[int, int, str]:
+    """Return the place of a queue among others, the busiest first."""
+    return -(stats.queued + stats.running), -stats.failures, stats.queue
+
+
+def survey_of(stats: list[QueueStats], read_at_ms: int) -> QueueSurvey:
+    """Return the survey of queues that were all read at once."""
+    return QueueSurvey(
+        queue_count=len(stats),
+        stats=stats,
+        busiest=sorted(stats, key=busy_order)[:BUSIEST_MAX],
+        totals={counter: sum(getattr(queue, counter) for queue in stats) for counter in SURVEY_TOTALS},
+        is_in_turns=False,
+        read_since_ms=read_at_ms,
+    )
+
+
 class QueuePresence(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a queue exists: it holds something or is configured, was used within two days, or is served."""
 

@@ -17,6 +17,7 @@ from windlass.store.store import Store
 async def open_service(store: Store, liveness: Liveness | None = None) -> AsyncIterator[Service]:
     """Open the store and run the background loops until the block ends, then close the store."""
     service = Service(store)
+    store.queue_surveys.reads_in_turns = True
     try:
         await store.open()
         loops = asyncio.create_task(runner.run(service, liveness=liveness), name="windlass-loops")

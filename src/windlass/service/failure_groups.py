@@ -45,7 +45,7 @@ class FailureGroupOperations(JobOperations):
         grouping = FailureGrouping()
         looked_at = 0
         while looked_at < most:
-            page: Page = yield from self._jobs_flow(listing, queues)
+            page: Page = yield from self._jobs_flow(listing, queues, is_surveyed=True)
             looked_at += max(1, page.looked_at)
             grouping.add(page.jobs, page.last_attempts)
             listing = msgspec.structs.replace(listing, cursor=page.cursor)

@@ -17,7 +17,7 @@ from windlass.core.job import Blob, Ending, Job, Timeline
 from windlass.core.limits.payload_index import parse_condition, path_of
 from windlass.core.log import Logs
 from windlass.core.operations import Listing, MemberPage, Page
-from windlass.core.queue import QueueStats
+from windlass.core.queue import QueueStats, QueueSurvey
 from windlass.core.states import State
 from windlass.core.text.payload_text import contains_text
 from windlass.core.validation.bounds import DURATION_MAX
@@ -170,36 +170,38 @@ class JobOperations(QueueOperations):
 
         A page of the state `all` takes the newest jobs of every state, without the history, and sorts them by
         creation. With `text`, a page examines the payloads of up to 2,000 jobs."""
-        return self.jobs_within(listing, ())
+        check_listing(listing)
+        return Operation(self.store, lambda: self._jobs_flow(listing))
 
     def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Operation[Page]:
         """Return a page of jobs for a caller that may see only the queues that match these patterns (none: all). Jobs
-        of other queues are neither listed nor counted."""
+        of other queues are neither listed nor counted. With more than 1,000 queues the page covers those that `survey`
+        knows to have such jobs."""
         check_listing(listing)
         check_queue_patterns(queues)
-        return Operation(self.store, lambda: self._jobs_flow(listing, queues))
+        return Operation(self.store, lambda: self._jobs_flow(listing, queues, is_surveyed=True))
 
-    def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = ()) -> Flow[Page]:
+    def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = (), *, is_surveyed: bool = False) -> Flow[Page]:
         if listing.queue and not is_by_label(listing) and not is_queue_allowed(listing.queue, queues):
             return Page([], "")
         if listing.text or listing.state == ALL:
-            found: Page = yield from self._recent_flow(listing, queues)
+            found: Page = yield from self._recent_flow(listing, queues, is_surveyed)
         elif is_by_label(listing):
             found = yield from read_page_by_label(listing, self.store.partitions)
             found = _restrict_page(found, queues) if queues else found
         else:
-            return (yield from self._state_flow(listing, queues))
+            return (yield from self._state_flow(listing, queues, is_surveyed))
         if listing.where and not (found.jobs or found.cursor or listing.cursor):
             yield from self._check_indexed(listing, queues)
         return found
 
-    def _state_flow(self, listing: Listing, queues: tuple[str, ...]) -> Flow[Page]:
+    def _state_flow(self, listing: Listing, queues: tuple[str, ...], is_surveyed: bool) -> Flow[Page]:
         if listing.queue:
             return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
-        stats = yield from self._stats_within(queues)
+        stats, is_whole = yield from self._stats_within(queues, is_surveyed)
         holding = _holding(stats, listing.state)
         found = yield from read_page_of_queues(listing, holding[:MERGED_MAX], self.store.partition_of_queue)
-        return _mark_complete(found, len(holding) <= MERGED_MAX)
+        return _mark_complete(found, is_whole and len(holding) <= MERGED_MAX)
 
     def _check_indexed(self, listing: Listing, queues: tuple[str, ...]) -> Flow[None]:
         """Raise if a search found nothing because no queue that the caller may see indexes the field."""
@@ -216,20 +218,30 @@ class JobOperations(QueueOperations):
             if (path := path_of(parse_condition(condition))) not in known:
                 raise BadInput(_not_indexed(path, listing.queue, indexed))
 
-    def _stats_within(self, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
-        names = [name for name in (yield from self._queues_flow()) if is_queue_allowed(name, queues)]
+    def _stats_within(self, queues: tuple[str, ...], is_surveyed: bool) -> Flow[tuple[Sequence[QueueStats], bool]]:
+        """Return the statistics of the queues that the caller may see, and whether these are all of them, read now."""
+        names: Sequence[str] = yield from self._queues_flow()
+        if queues:
+            names = [name for name in names if is_queue_allowed(name, queues)]
         if len(names) <= MERGED_MAX:
-            return (yield from self._stats_flow(names))
+            return (yield from self._stats_flow(names)), True
+        if is_surveyed:
+            survey: QueueSurvey = yield from self._survey_flow(queues)
+            return survey.stats, not survey.is_in_turns
         # Many are expensive to read, and a list does not cover all of them anyway.
         found = yield from self.store.ttl_cache.read("list of queues", LIST_OF_QUEUES_MS, self._overview_flow)
-        return [stats for stats in found if is_queue_allowed(stats.queue, queues)]
+        return [stats for stats in found if is_queue_allowed(stats.queue, queues)], True
 
-    def _recent_flow(self, listing: Listing, queues: tuple[str, ...]) -> Flow[Page]:
+    def _recent_flow(self, listing: Listing, queues: tuple[str, ...], is_surveyed: bool) -> Flow[Page]:
         choose = self._choose_by_text(listing, queues) if listing.text else None
         if is_by_label(listing):
             found = yield from read_recent_page(listing, [source_of_label(self.store.partitions)], choose)
             return _restrict_page(found, queues) if queues else found
-        stats = yield from (self._stats_flow([listing.queue]) if listing.queue else self._stats_within(queues))
+        stats: Sequence[QueueStats]
+        if listing.queue:
+            stats, is_whole = (yield from self._stats_flow([listing.queue])), True
+        else:
+            stats, is_whole = yield from self._stats_within(queues, is_surveyed)
         states = STATES if listing.state == ALL else (listing.state,)
         holding = {state: _holding(stats, state) for state in states}
         sources = [
@@ -237,7 +249,7 @@ class JobOperations(QueueOperations):
             for state, those in holding.items()
         ]
         found = yield from read_recent_page(listing, sources, choose)
-        return _mark_complete(found, all(len(those) <= MERGED_MAX for those in holding.values()))
+        return _mark_complete(found, is_whole and all(len(those) <= MERGED_MAX for those in holding.values()))
 
     def _choose_by_text(self, listing: Listing, queues: tuple[str, ...]) -> Choice:
         """Make the choice of jobs in these queues that have a text in their payload, for one page."""

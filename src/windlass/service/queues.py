@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 
 from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import QueueInUse
 from windlass.core.explain.unknown_names import NameFacts, UnknownName, find_unknown_names, live_workers
-from windlass.core.queue import Configuration, Lanes, Minute, Pause, Property, QueuePresence, QueueStats
+from windlass.core.queue import (
+    Configuration,
+    Lanes,
+    Minute,
+    Pause,
+    Property,
+    QueuePage,
+    QueuePresence,
+    QueueStats,
+    QueueSurvey,
+)
 from windlass.core.scale import Load, Scale, ScaleTarget, wanted_workers
 from windlass.core.text.humanize import pluralize
 from windlass.core.text.similar_names import suggest_name
@@ -21,8 +33,9 @@ from windlass.core.validation.queues import (
 )
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_boolean, check_integer, check_list, check_new_name, check_text
+from windlass.store.cache.queue_survey import BUSY_MAX
 from windlass.store.commands import explain, lanes, limits, queues
-from windlass.store.commands.command import Flow
+from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.commands.limits import StoredLimits
 from windlass.store.operation import Operation
 from windlass.store.waiting.take import group_by_partition
@@ -31,20 +44,30 @@ from .facet import Facet, send, send_or_raise
 
 OVERVIEW_MS = 1_000
 UNKNOWN_NAMES_MS = 5_000
-QUEUE_NAMES_MS = 5_000  # for suggestions
+QUEUE_NAMES_MS = 5_000  # for suggestions, and where there are many queues
+MANY_QUEUES = 2_000
+NAMES_PER_CALL = 1_000  # about
 PLACING = {"name_lanes", "aging_ms", "fair_share"}  # properties that change the place of waiting jobs
 
 
 class QueueOperations(Facet):
     def queues(self) -> Operation[list[str]]:
-        """Return the sorted names of all queues that have jobs or are configured."""
+        """Return the sorted names of all queues that have jobs or are configured. With more than 2,000 queues, this
+        process caches them for 5 seconds."""
         return Operation(self.store, self._queues_flow)
 
     def _queues_flow(self) -> Flow[list[str]]:
+        return (
+            yield from self.store.ttl_cache.read(
+                "queues", QUEUE_NAMES_MS, lambda _: self._scan_queues_flow(), lambda names: len(names) > MANY_QUEUES
+            )
+        )
+
+    def _scan_queues_flow(self) -> Flow[list[str]]:
         found: set[str] = set()
         cursors = dict.fromkeys(range(self.store.partitions), "0")
         while cursors:
-            pages = yield [queues.queues(cursor, 200, partition) for partition, cursor in cursors.items()]
+            pages = yield [queues.queues(cursor, NAMES_PER_CALL, partition) for partition, cursor in cursors.items()]
             for partition, (cursor, names) in zip(list(cursors), pages, strict=True):
                 found.update(names)
                 cursors[partition] = cursor
@@ -91,11 +114,46 @@ class QueueOperations(Facet):
 
     def overview(self) -> Operation[list[QueueStats]]:
         """Return the statistics of all queues, by name. This process caches an answer for one second, so many readers
-        cost as much as one."""
+        cost as much as one. With very many queues this takes seconds; see `survey`."""
         return Operation(self.store, lambda: self.store.ttl_cache.read("overview", OVERVIEW_MS, self._overview_flow))
 
     def _overview_flow(self, _now_ms: int) -> Flow[list[QueueStats]]:
         return (yield from self._stats_flow((yield from self._queues_flow())))
+
+    def queues_page(self, *, after: str = "", most: int = 100, queues: tuple[str, ...] = ()) -> Operation[QueuePage]:
+        """Return a page of queues by name, after the name `after`: those that match these patterns (none: all)."""
+        check_text("after", after, QUEUE_MAX, may_be_empty=True)
+        check_integer("most", most, 1, PAGE_MAX)
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._queues_page_flow(after, most, queues))
+
+    def _queues_page_flow(self, after: str, most: int, patterns: tuple[str, ...]) -> Flow[QueuePage]:
+        names: Sequence[str] = yield from self._queues_flow()
+        start = bisect_right(names, after)
+        following = (name for name in islice(names, start, None) if is_queue_allowed(name, patterns))
+        page = list(islice(following, most + 1))
+        shown = page[:most]
+        return QueuePage(stats=(yield from self._stats_flow(shown)), after=shown[-1] if len(page) > most else "")
+
+    def survey(self, queues: tuple[str, ...] = ()) -> Operation[QueueSurvey]:
+        """Return the statistics of all queues that match these patterns (none: all), for pages over many queues.
+
+        With more than 1,000 queues this process keeps what it has read for some seconds. Of more than 2,000, a server
+        reads 2,000 a time: those with running jobs, the busiest, and the others in turns."""
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._survey_flow(queues))
+
+    def _survey_flow(self, patterns: tuple[str, ...]) -> Flow[QueueSurvey]:
+        survey = self.store.queue_surveys.of(patterns)
+        survey.set_names((yield from self._queues_flow()))
+        now_ms: int = yield EngineTime()
+        if survey.needs_read(now_ms):
+            busy: list[list[str]] = []
+            if survey.is_in_turns:
+                busy = yield [queues.busy_queues(BUSY_MAX, partition) for partition in range(self.store.partitions)]
+            chosen = survey.choose(chain.from_iterable(busy), now_ms)
+            survey.add((yield from self._stats_flow(chosen)))
+        return survey.result()
 
     def history(self, queue: str, *, hours: int = 1) -> Operation[list[Minute]]:
         """Return the history of a queue, minute by minute."""
@@ -211,6 +269,7 @@ class QueueOperations(Facet):
         if removed.jobs:
             raise QueueInUse(_describe_use(queue, removed.jobs, 0))
         self.store.history_cache.forget(queue)
+        self.store.ttl_cache.forget("queues")
         return removed.existed
 
     # Pauses and weights

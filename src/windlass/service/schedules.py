@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
+from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import BadInput, CrossPartition, LimitsChanged, Refusal, RevisionConflict, UnknownSchedule
 from windlass.core.operations import Enqueued
 from windlass.core.scheduling import occurrences
-from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
-from windlass.core.validation.bounds import MIB, UINT32_MAX
+from windlass.core.scheduling.schedule import Schedule, SchedulePage, ScheduleStatus
+from windlass.core.validation.bounds import MIB, PAGE_MAX, UINT32_MAX
 from windlass.core.validation.schedules import SCHEDULE_NAME_MAX, SCHEDULE_PAUSE_REASON_MAX, check_schedule
+from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_integer, check_text
 from windlass.store.commands import schedules as calls
 from windlass.store.commands.admin.maintenance import MaintenanceStep
@@ -24,6 +27,8 @@ from .facet import Facet
 
 log = logging.getLogger("windlass.service")
 
+NAMES_AT_ONCE = 1_000  # of a search
+NAMES_LOOKED_AT = 10_000  # for one page
 JOBS_PER_STEP = 50  # of one schedule
 JOBS_PER_CALL = 500
 JOB_BYTES_PER_STEP = 2 * MIB
@@ -121,11 +126,59 @@ class ScheduleOperations(Facet):
     def _schedules_flow(self) -> Flow[list[ScheduleStatus]]:
         found: list[ScheduleStatus] = []
         for partition in range(self.store.partitions):
-            names = yield calls.schedules("", partition)
-            while names:
-                page = yield calls.schedule_of(names, partition)
-                found += [status for status in page if status is not None]
-                names = yield calls.schedules(names[-1], partition)
+            page: calls.ScheduleNames = yield calls.schedules("", partition)
+            while page.names:
+                answers = yield calls.schedule_of(page.names, partition)
+                found += [status for status in answers if status is not None]
+                page = yield calls.schedules(page.names[-1], partition)
+        return sorted(found, key=lambda status: status.schedule.name)
+
+    def schedules_page(
+        self, *, after: str = "", most: int = 100, search: str = "", queues: tuple[str, ...] = ()
+    ) -> Operation[SchedulePage]:
+        """Return a page of schedules by name, after the name `after`: those whose names contain `search`, of the queues
+        that match these patterns (none: all). A page examines a bounded number of schedules, so it may be short."""
+        check_text("after", after, SCHEDULE_NAME_MAX, may_be_empty=True)
+        check_integer("most", most, 1, PAGE_MAX)
+        check_text("search", search, SCHEDULE_NAME_MAX, may_be_empty=True)
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._page_flow(after, most, search.casefold(), queues))
+
+    def _page_flow(self, after: str, most: int, search: str, queues: tuple[str, ...]) -> Flow[SchedulePage]:
+        found: list[ScheduleStatus] = []
+        looked_at, at_once = 0, NAMES_AT_ONCE if search else most + 1
+        while True:
+            count, names = yield from self._names_flow(after, at_once)
+            wanted = {name: partition for name, partition in names.items() if search in name.casefold()}
+            chosen = dict(islice(wanted.items(), most + 1))
+            answers = yield from self._statuses_flow(chosen)
+            found += [status for status in answers if is_queue_allowed(status.schedule.job.queue, queues)]
+            if len(found) > most:
+                return SchedulePage(schedules=found[:most], after=found[most - 1].schedule.name, count=count)
+            if len(names) < at_once and len(chosen) == len(wanted):
+                return SchedulePage(schedules=found, after="", count=count)
+            looked_at, after = looked_at + len(names), max(names if len(chosen) == len(wanted) else chosen)
+            if looked_at >= NAMES_LOOKED_AT:
+                return SchedulePage(schedules=found, after=after, count=count)
+
+    def _names_flow(self, after: str, most: int) -> Flow[tuple[int, dict[str, int]]]:
+        """Return the number of all schedules, and the next names with their partitions, sorted."""
+        pages: list[calls.ScheduleNames] = yield [
+            calls.schedules(after, partition, most) for partition in range(self.store.partitions)
+        ]
+        names = sorted((name, partition) for partition, page in enumerate(pages) for name in page.names)
+        return sum(page.total for page in pages), dict(names[:most])
+
+    def _statuses_flow(self, names: Mapping[str, int]) -> Flow[list[ScheduleStatus]]:
+        """Read schedules, given with their partitions."""
+        parts: dict[int, list[str]] = {}
+        for name, partition in names.items():
+            parts.setdefault(partition, []).append(name)
+        found: list[ScheduleStatus] = []
+        for partition, own in parts.items():
+            for start in range(0, len(own), calls.NAMES_PER_PAGE):
+                answers = yield calls.schedule_of(own[start : start + calls.NAMES_PER_PAGE], partition)
+                found += [status for status in answers if status is not None]
         return sorted(found, key=lambda status: status.schedule.name)
 
     def schedule_of(self, name: str) -> Operation[ScheduleStatus]:

@@ -21,6 +21,7 @@ from .batching.random_ids import random_tail
 from .batching.request_ids import RequestId, RequestIds
 from .cache.history import HistoryCache
 from .cache.limits import LimitCache
+from .cache.queue_survey import QueueSurveys
 from .cache.ttl import TtlCache
 from .clock import EngineClock
 from .commands.command import (
@@ -92,6 +93,7 @@ class Store:
         self.limit_cache = LimitCache()
         self.history_cache = HistoryCache()
         self.ttl_cache = TtlCache()
+        self.queue_surveys = QueueSurveys()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         # Looked up at each call: a test may replace the library.

@@ -328,6 +328,6 @@ class PageShape(ResponseShape, frozen=True, kw_only=True):
         bool | UnsetType,
         Meta(
             description="False: there are more queues, jobs or matches than were examined. Always given with `alias`; "
-            "without it if more than 1,000 queues have such jobs."
+            "without it if more than 1,000 queues have such jobs, or if there are more than 2,000 queues."
         ),
     ] = UNSET

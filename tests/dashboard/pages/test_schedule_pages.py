@@ -99,6 +99,24 @@ async def test_pauses_with_a_reason_and_deletes_on_its_page(service: Service, pa
 # The form
 
 
+async def test_lists_many_schedules_by_page_and_search(service: Service, page_client: PageClient) -> None:
+    for number in range(102):
+        await schedule(service, name=f"report-{number:03}")
+    first = await page_client.get("/schedules")
+    assert "Schedules 102" in first.text
+    assert "report-099" in first.text
+    assert "report-100" not in first.text
+    (following,) = (link["href"] for link in first.all("a", rel="next"))
+    second = await page_client.get(following)
+    assert "report-101" in second.text
+    assert "report-099" not in second.text
+    assert not second.all("a", rel="next")
+    found = await page_client.get("/schedules?search=T-10")
+    assert "report-100" in found.text
+    assert "report-099" not in found.text
+    assert "No matching schedules" in (await page_client.get("/schedules?search=nothing")).text
+
+
 async def test_creates_a_schedule(service: Service, page_client: PageClient) -> None:
     fields = typed(await page_client.get("/new-schedule")) | {
         "name": "hourly", "rule": "every", "every": "1h", "queue": "mail", "job": "send_digest",

@@ -30,6 +30,7 @@ from windlass.core.errors import Refusal
 from windlass.core.queue import Configuration, QueueStats
 from windlass.core.scale import ScaleTarget
 from windlass.core.states import PENDING
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 COLUMNS = (
@@ -47,6 +48,7 @@ COLUMNS = (
     Column("bytes", is_right=True, rank=6),
     Column("suspended", is_right=True, rank=2),
 )
+ROWS_TOGETHER = 1_000
 PURGED = ("scheduled", "waiting", "queued")  # in the order of a job's states, so that no job is missed
 queue_argument = click.argument("queue")
 lane_option = click.option("--lane", default="", help="Only this lane of the queue.")
@@ -64,18 +66,31 @@ def queues() -> None:
 def ls(service: Service, as_json: bool) -> None:
     """List all queues with their job counts.
 
-    With --json, one object per line.
+    With --json, one object per line. Many queues are printed in parts, as they are read.
 
     \b
     Example:
       windlass queues ls
     """
-    found = service.stats(service.queues().wait()).wait()
-    if as_json:
-        for stats in found:
-            print_json_line(to_record(stats))
-    else:
-        print_table(COLUMNS, (_row(stats) for stats in found), empty="No queues.")
+    for found in _parts(service):
+        if as_json:
+            for stats in found:
+                print_json_line(to_record(stats))
+        else:
+            print_table(COLUMNS, (_row(stats) for stats in found), empty="No queues.")
+
+
+def _parts(service: Service) -> Iterator[Sequence[QueueStats]]:
+    """Yield the statistics of all queues, by name, in parts of many: a table has its columns for one part."""
+    part: list[QueueStats] = []
+    after, is_first = "", True
+    while after or is_first:
+        page = service.queues_page(after=after, most=PAGE_MAX).wait()
+        part += page.stats
+        after, is_first = page.after, False
+        if len(part) >= ROWS_TOGETHER or not after:
+            yield part
+            part = []
 
 
 def _row(stats: QueueStats) -> tuple[object, ...]:

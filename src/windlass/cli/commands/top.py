@@ -58,6 +58,7 @@ def top(service: Service, every: int, once: bool, as_json: bool) -> None:
 
 def _run_live(service: Service, every_ms: int) -> None:
     screen = console()
+    service.store.queue_surveys.reads_in_turns = True  # a first frame of very many queues may be incomplete
     with (
         _interrupts() as was_interrupted,
         _unbuffered_keys(),

@@ -60,3 +60,11 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
     def next_at_ms(self) -> int | None:
         """Next time it fires; None: it is paused or has ended."""
         return None if self.is_paused else self.planned_at_ms
+
+
+class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of schedules by name."""
+
+    schedules: list[ScheduleStatus]
+    after: str  # name after which the next page begins; empty: this is the last page
+    count: int  # of all schedules, also of other queues

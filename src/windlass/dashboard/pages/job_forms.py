@@ -13,6 +13,7 @@ from windlass.dashboard.forms.payload import editable_text
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import render_page
 from windlass.dashboard.routes import DashboardRoutes, Form
+from windlass.dashboard.views.queue_names import offered_queues
 from windlass.web.app.router import ADMINS, PRODUCERS
 from windlass.web.listener.messages import Response
 from windlass.wire.problems import status_for
@@ -59,7 +60,9 @@ async def new_job(page: PageContext[NewQuery]) -> FormView:
     """Show the form for a new job, or for a copy of a job."""
     query = page.query
     if not query.copy:
-        return FormView(JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(page))
+        return FormView(
+            JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await offered_queues(page)
+        )
     original = await _original(page, query.copy)
     form = JobForm(
         id=original.key,
@@ -71,7 +74,7 @@ async def new_job(page: PageContext[NewQuery]) -> FormView:
         tags=", ".join(original.tags),
         lane=original.lane,
     )
-    return FormView(form, original, await _queues(page), payload_note=_why_not_editable(page, original.payload))
+    return FormView(form, original, await offered_queues(page), payload_note=_why_not_editable(page, original.payload))
 
 
 @routes.page("/jobs/{id}/edit", "job_edit.html", section="jobs", roles=ADMINS)
@@ -95,7 +98,7 @@ async def redisplay_form(page: PageContext[Any], form: JobForm, error: WindlassE
     if is_edit and original is None:  # there is no form to show again
         raise error
     note = _why_not_editable(page, original.payload) if original and form.payload is None else ""
-    view = FormView(form, original, [] if is_edit else await _queues(page), str(error), note)
+    view = FormView(form, original, [] if is_edit else await offered_queues(page), str(error), note)
     page.section = "jobs"
     return render_page("job_edit.html" if is_edit else "job_new.html", view, page, status=status_for(error))
 
@@ -104,10 +107,6 @@ async def _original(page: PageContext[Any], text: str) -> Job:
     if not page.may("read"):
         raise BadInput("A copy needs the role read, to read the original job.")
     return (await read_job(page, parse_id(text))).job
-
-
-async def _queues(page: PageContext[Any]) -> list[str]:
-    return [name for name in await page.service.queues() if page.may_use(name)][:200]
 
 
 def _payload_text(page: PageContext[Any], payload: Blob) -> str | None:

@@ -54,6 +54,11 @@ class JobsView(msgspec.Struct, frozen=True):
         return self.found.looked_at <= LIVE_MAX and not self.query.text
 
     @property
+    def misses_queues(self) -> bool:
+        """Whether there are more queues than the list covers."""
+        return not self.found.is_complete
+
+    @property
     def is_short(self) -> bool:
         """Whether the page is not full although more jobs may match."""
         return bool(self.found.cursor) and len(self.jobs) < 50
@@ -105,7 +110,9 @@ async def jobs(page: PageContext[JobsQuery]) -> JobsView:
 
 async def _queues(page: PageContext[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:
     """Return the queues that the principal may use, and the number of jobs in each list of the selected queues."""
-    queues = [name for name in await page.service.queues() if page.may_use(name)]
+    queues = await page.service.queues()
+    if page.principal.queues:
+        queues = [name for name in queues if page.may_use(name)]
     counted = [query.queue] if query.queue else queues
     if query.is_by_label or query.text or len(counted) > QUEUES_COUNTED:
         return queues, None

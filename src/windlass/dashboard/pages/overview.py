@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.core.queue import Minute, QueueStats
+from windlass.core.queue import Minute, QueueStats, QueueSurvey, survey_of
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.response_cache import cached
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.formats import count
-from windlass.dashboard.views.queue_names import queue_names
+from windlass.dashboard.views.queue_names import EXACT_MAX, queue_names
+from windlass.dashboard.views.survey_note import describe_survey
 from windlass.dashboard.views.throughput import (
     TIME_RANGES,
     Throughput,
@@ -29,9 +30,7 @@ from .alerts.attention import AttentionView, read_attention
 
 routes = DashboardRoutes()
 
-TOTALS = ("queued", "running", "scheduled", "suspended", "waiting", "failures")
-ROWS_MAX = 50  # the busiest queues
-QUEUES_MAX = 500  # in the charts: the busiest queues
+ROWS_MAX = 50  # the busiest queues; the charts have the 500 busiest
 ABANDONED_AFTER_MS = 60_000  # age of the oldest waiting job
 
 
@@ -53,55 +52,63 @@ class OverviewView(msgspec.Struct, frozen=True):
     now_ms: int
     totals: dict[str, int]
     rows: list[QueueRow]
-    queue_count: int
+    survey: QueueSurvey
     throughput: Throughput
     attention: AttentionView
     notices: list[QueueNotice]
 
+    @property
+    def survey_note(self) -> str:
+        """Sentence about figures that were not all read now; empty: they were."""
+        return describe_survey(self.survey, self.now_ms)
+
 
 class OverviewData(msgspec.Struct, frozen=True):
-    """Data of all queues, shared by all viewers."""
+    """Data of all queues that some viewers may see, shared by these viewers."""
 
     now_ms: int
-    stats: list[QueueStats]
+    survey: QueueSurvey
+    shown: list[QueueStats]  # by name: a table whose rows move while it updates is hard to read
     histories: dict[str, list[Minute]]
 
 
 @routes.page("/", "overview.html", section="overview", query=OverviewQuery)
 async def overview(page: PageContext[OverviewQuery]) -> OverviewView:
     """Show the totals and the busiest queues."""
-    span, state = page.query.span, page.context.state
-    data = await cached(state, f"overview {span}", lambda: _read_data(state, TIME_RANGES[span]))
+    span, state, patterns = page.query.span, page.context.state, page.principal.queues
+    if patterns:
+        data = await _read_data(state, TIME_RANGES[span], patterns)
+    else:
+        data = await cached(state, f"overview {span}", lambda: _read_data(state, TIME_RANGES[span], ()))
     page.now_ms = data.now_ms
-    stats = [queue for queue in data.stats if page.may_use(queue.queue)]
-    throughput = compute_throughput([data.histories.get(queue.queue, []) for queue in stats], data.now_ms, span)
-    # Sorted by name: a table whose rows move while it updates is hard to read.
-    shown = sorted(stats[:ROWS_MAX], key=lambda queue: queue.queue)
+    throughput = compute_throughput(list(data.histories.values()), data.now_ms, span)
     return OverviewView(
         data.now_ms,
-        {counter: sum(getattr(queue, counter) for queue in stats) for counter in TOTALS},
-        [_row(queue, data.histories.get(queue.queue, ()), throughput) for queue in shown],
-        len(stats),
+        data.survey.totals,
+        [_row(queue, data.histories.get(queue.queue, ()), throughput) for queue in data.shown],
+        data.survey,
         throughput,
         await read_attention(page),
-        [notice for notice in await read_notices(state, data.stats) if page.may_use(notice.queue)],
+        await read_notices(state, data.survey.busiest, patterns),
     )
 
 
-async def _read_data(state: AppState, chosen: TimeRange) -> OverviewData:
+async def _read_data(state: AppState, chosen: TimeRange, patterns: tuple[str, ...]) -> OverviewData:
     service = state.service
     now_ms = await service.now()
-    names = await queue_names(state)
-    stats = sorted(await service.stats(names), key=_busy_order) if names else []
-    busiest = [queue.queue for queue in stats[:QUEUES_MAX]]
+    names = await queue_names(state, patterns)
+    if len(names) <= EXACT_MAX:
+        survey = survey_of(await service.stats(names) if names else [], now_ms)
+        shown = survey.busiest[:ROWS_MAX]
+    else:
+        survey = await service.survey(patterns)
+        # Read again, because an action of the viewer may be newer than the survey.
+        shown = await service.stats([stats.queue for stats in survey.busiest[:ROWS_MAX]])
+    busiest = [stats.queue for stats in survey.busiest]
     histories: dict[str, list[Minute]] = {}
     if busiest:
         histories = await service.histories(busiest, step_minutes=chosen.step_minutes, steps=chosen.steps)
-    return OverviewData(now_ms, stats, histories)
-
-
-def _busy_order(stats: QueueStats) -> tuple[int, int, str]:
-    return -(stats.queued + stats.running), -stats.failures, stats.queue
+    return OverviewData(now_ms, survey, sorted(shown, key=lambda queue: queue.queue), histories)
 
 
 def _row(stats: QueueStats, history: Sequence[Minute], throughput: Throughput) -> QueueRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 
 import msgspec
 
@@ -13,7 +14,7 @@ from windlass.dashboard.forms.queue_settings import Property, properties
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.not_found import render_missing
-from windlass.dashboard.views.queue_names import queue_names, was_seen
+from windlass.dashboard.views.queue_names import names_containing, queue_names, was_seen
 from windlass.dashboard.views.throughput import TIME_RANGES, Throughput, TimeRangeName, compute_throughput
 from windlass.web.listener.messages import Response
 
@@ -42,13 +43,15 @@ class QueuesView(msgspec.Struct, frozen=True):
 async def queues(page: PageContext[QueuesQuery]) -> QueuesView:
     """List queues by name."""
     query = page.query
-    now_ms, names = await asyncio.gather(page.service.now(), queue_names(page.context.state))
+    reading_names = queue_names(page.context.state, page.principal.queues)
+    now_ms, wanted = await asyncio.gather(page.service.now(), reading_names)
     page.now_ms = now_ms
-    wanted = [name for name in names if page.may_use(name) and query.search.lower() in name.lower()]
-    remaining = [name for name in wanted if name > query.after]
-    shown = remaining[:QUEUES_PER_PAGE]
+    if query.search:
+        wanted = names_containing(wanted, query.search, len(wanted))
+    start = bisect_right(wanted, query.after)
+    shown = wanted[start : start + QUEUES_PER_PAGE]
     stats = await page.service.stats(shown) if shown else []
-    following = shown[-1] if len(remaining) > len(shown) else ""
+    following = shown[-1] if len(wanted) > start + len(shown) else ""
     return QueuesView(now_ms, stats, len(wanted), query.search, following)
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import zoneinfo
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from windlass.core.errors import Refusal, RevisionConflict, UnknownSchedule, WindlassError
 from windlass.core.ids import format_id
@@ -19,6 +20,7 @@ from windlass.dashboard.forms.schedule_form import ScheduleForm, fill_form, read
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.rendering import HEADERS, HTML, render, render_page
 from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.queue_names import offered_queues
 from windlass.dashboard.views.schedule_preview import Preview, preview_form, preview_of
 from windlass.dashboard.views.values import RenderedValue, render_value
 from windlass.web.app.request_context import RequestContext
@@ -28,7 +30,8 @@ from windlass.wire.problems import status_for
 
 routes = DashboardRoutes()
 
-QUEUES_OFFERED = 200
+SCHEDULES_PER_PAGE = 100
+SEARCH_MAX = 200
 
 
 class ScheduleRow(msgspec.Struct, frozen=True):
@@ -50,18 +53,36 @@ class ScheduleRow(msgspec.Struct, frozen=True):
         return format_id(self.status.last_job) if self.status.last_job else ""
 
 
+class SchedulesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    search: Annotated[str, Meta(max_length=SEARCH_MAX)] = ""
+    after: str = ""
+
+
 class SchedulesView(msgspec.Struct, frozen=True):
     now_ms: int
+    query: SchedulesQuery
     rows: list[ScheduleRow]
+    following: str  # name after which the next page starts; empty: this is the last page
+    count: int | None  # of all schedules; None: the viewer may not see all
+
+    @property
+    def has_search(self) -> bool:
+        """Whether there is a form for a search: for few schedules it would only be in the way."""
+        return bool(self.query.search or self.query.after or self.following)
 
 
-@routes.page("/schedules", "schedules.html", section="schedules")
-async def schedules(page: PageContext[None]) -> SchedulesView:
-    """List schedules."""
-    now_ms, found = await asyncio.gather(page.service.now(), page.service.schedules())
+@routes.page("/schedules", "schedules.html", section="schedules", query=SchedulesQuery)
+async def schedules(page: PageContext[SchedulesQuery]) -> SchedulesView:
+    """List schedules by name."""
+    query, patterns = page.query, page.principal.queues
+    reading = page.service.schedules_page(
+        after=query.after, most=SCHEDULES_PER_PAGE, search=query.search.strip(), queues=patterns
+    )
+    now_ms, found = await asyncio.gather(page.service.now(), reading)
     page.now_ms = now_ms
-    visible = [status for status in found if page.may_use(status.schedule.job.queue)]
-    return SchedulesView(now_ms, [_row(status) for status in visible])
+    is_whole = not (found.after or query.after or query.search)
+    count = len(found.schedules) if is_whole else None if patterns else found.count
+    return SchedulesView(now_ms, query, [_row(status) for status in found.schedules], found.after, count)
 
 
 def _row(status: ScheduleStatus) -> ScheduleRow:
@@ -198,7 +219,7 @@ async def _view(
     page: PageContext[Any], form: ScheduleForm, original: ScheduleStatus | None, **more: Any
 ) -> ScheduleFormView:
     page.now_ms = await page.service.now()
-    queues = [name for name in await page.service.queues() if page.may_use(name)][:QUEUES_OFFERED]
+    queues = await offered_queues(page)
     return ScheduleFormView(
         form=form, original=original, queues=queues, preview=preview_form(form, page.now_ms), **more
     )

@@ -60,6 +60,7 @@ async def search(page: PageContext[SearchQuery]) -> SearchView | Response:
     if not named.jobs.jobs and (flow := named.flows[0].key if len(named.flows) == 1 else await _flow_by_id(page, q)):
         return _redirect(page.link("flows", flow))
     page.now_ms = await page.service.now()
+    await page.service.survey(page.principal.queues)  # once for all lists
     hits = await _by_words(page, q)
     return SearchView(q, named, [hit for hit in hits if hit.found.jobs], sum(hit.found.looked_at for hit in hits))
 

@@ -16,12 +16,14 @@ from windlass.dashboard.forms.filters import exact_name
 from windlass.dashboard.page_context import PageContext
 from windlass.dashboard.pages.flow import read_flow
 from windlass.dashboard.views.icons import NAVIGATION
+from windlass.dashboard.views.queue_names import names_containing
 from windlass.dashboard.views.saved_filters import link_of
 
 from .actions import actions
 from .entries import Entry, select
 from .snapshot import Snapshot, read_snapshot
 
+QUEUES_RANKED = 1_000  # of more queues, the first with the longest typed word in their names
 ALIAS_MIN = 3  # characters; shorter texts are only searched in names
 
 
@@ -40,7 +42,7 @@ def _all(page: PageContext[Any], snapshot: Snapshot, query: str) -> Iterator[Ent
     yield from _filters(page, snapshot)
     if not query:
         return
-    yield from _queues(page, snapshot)
+    yield from _queues(page, snapshot, query)
     yield from actions(page, snapshot)
     yield from _schedules(page, snapshot)
     yield from _names_and_tags(page, snapshot)
@@ -62,8 +64,11 @@ def _filters(page: PageContext[Any], snapshot: Snapshot) -> Iterator[Entry]:
             yield Entry(kind="Filter", title=saved.name, note=note, icon="saved", href=link_of(page, saved))
 
 
-def _queues(page: PageContext[Any], snapshot: Snapshot) -> Iterator[Entry]:
-    for name in snapshot.queues:
+def _queues(page: PageContext[Any], snapshot: Snapshot, query: str) -> Iterator[Entry]:
+    names = snapshot.queues
+    if len(names) > QUEUES_RANKED:  # a key stroke must not rank them all
+        names = names_containing(names, max(query.split(), key=len), QUEUES_RANKED)
+    for name in names:
         if page.may_use(name):
             stats = snapshot.stats.get(name)
             note = "paused" if stats and stats.is_paused else ""

@@ -19,6 +19,7 @@ from windlass.dashboard.response_cache import cached
 
 TTL_S = 5.0
 COUNTED_MAX = 300  # queues whose pauses and failed jobs are known; others have no actions
+SCHEDULES_MAX = 500  # the first by name
 FLOWS_MAX = 100  # newest
 JOBS_MAX = 100  # newest of each list
 LISTS = ("running", "failed", "queued")
@@ -40,21 +41,22 @@ async def read_snapshot(page: PageContext[Any]) -> Snapshot:
 
 async def _read(page: PageContext[Any]) -> Snapshot:
     service = page.service
-    queues, schedules, filters, flows, *lists = await asyncio.gather(
-        service.queues(),
-        service.schedules(),
+    queues = await service.queues()
+    await service.survey()  # once for all lists
+    schedules, filters, flows, *lists = await asyncio.gather(
+        service.schedules_page(most=SCHEDULES_MAX),
         service.filters(),
         service.flows(most=FLOWS_MAX),
         *map(_latest(page), LISTS),
     )
     stats = await service.stats(queues[:COUNTED_MAX]) if queues else []
     jobs = [job for found in lists for job in found]
-    return Snapshot(queues, {found.queue: found for found in stats}, schedules, filters, flows.flows, jobs)
+    return Snapshot(queues, {found.queue: found for found in stats}, schedules.schedules, filters, flows.flows, jobs)
 
 
 def _latest(page: PageContext[Any]) -> Any:
     async def latest(state: str) -> list[Job]:
         listing = Listing(state=state, newest_first=True, most=JOBS_MAX)
-        return (await page.service.jobs(listing)).jobs
+        return (await page.service.jobs_within(listing, ())).jobs
 
     return latest

@@ -16,7 +16,7 @@ from windlass.dashboard.page_context import PageContext
 
 SCANNED_MAX = 10_000  # jobs, for one page
 READS_MAX = 40  # for a token for some queues: skipped jobs of other queues do not count as scanned
-TIME_MAX_S = 1.5
+TIME_MAX_S = 0.7
 LINE_MAX = 400  # characters
 
 
@@ -36,6 +36,7 @@ class JobSearchResult(msgspec.Struct, frozen=True):
     causes: dict[bytes, CauseLink]  # id -> job because of which it ended
     cursor: str  # empty: no more jobs
     looked_at: int
+    is_complete: bool = True  # False: there are more queues with such jobs than the list covers
 
 
 async def search_jobs(page: PageContext[None], listing: Listing, scanned_max: int = SCANNED_MAX) -> JobSearchResult:
@@ -43,7 +44,7 @@ async def search_jobs(page: PageContext[None], listing: Listing, scanned_max: in
     check_where(page, listing)
     jobs: list[Job] = []
     errors: dict[bytes, str] = {}
-    looked_at, reads, until_s = 0, 0, time.monotonic() + TIME_MAX_S
+    looked_at, reads, is_complete, until_s = 0, 0, True, time.monotonic() + TIME_MAX_S
     while True:
         step = msgspec.structs.replace(listing, most=listing.most - len(jobs))
         batch: Page = await page.service.jobs_within(step, page.principal.queues)
@@ -51,10 +52,12 @@ async def search_jobs(page: PageContext[None], listing: Listing, scanned_max: in
         errors |= {job_id: _error_text(attempt) for job_id, attempt in batch.last_attempts.items()}
         looked_at += max(1, batch.looked_at)
         reads += 1
+        is_complete = is_complete and batch.is_complete
         listing = msgspec.structs.replace(listing, cursor=batch.cursor)
         is_enough = looked_at >= scanned_max or (bool(page.principal.queues) and reads >= READS_MAX)
         if not batch.cursor or len(jobs) >= listing.most or is_enough or time.monotonic() > until_s:
-            return JobSearchResult(jobs, errors, await _causes(page, jobs), batch.cursor, looked_at)
+            causes = await _causes(page, jobs)
+            return JobSearchResult(jobs, errors, causes, batch.cursor, looked_at, is_complete)
 
 
 def check_where(page: PageContext[Any], listing: Listing) -> None:

@@ -14,6 +14,8 @@ from windlass.core.job_aliases import AliasMatches
 from windlass.core.validation.bounds import UNIQUE_MAX
 from windlass.dashboard.page_context import PageContext
 
+from .queue_names import names_containing
+
 FLOWS_SHOWN = 20
 QUEUES_SHOWN = 20
 
@@ -29,10 +31,10 @@ NOTHING = Named(AliasMatches([]), [], [])
 
 async def find_named(page: PageContext[Any], text: str) -> Named:
     """Find what a text names, in the queues that the principal may use."""
-    jobs, flows, queues = await asyncio.gather(_jobs(page, text), _flows(page, text), page.service.queues())
-    wanted = text.casefold()
-    matching = [name for name in queues if page.may_use(name) and wanted in name.casefold()]
-    return Named(jobs, flows, matching[:QUEUES_SHOWN])
+    queues = await page.service.queues()
+    jobs, flows = await asyncio.gather(_jobs(page, text), _flows(page, text))
+    visible = [name for name in queues if page.may_use(name)] if page.principal.queues else queues
+    return Named(jobs, flows, names_containing(visible, text, QUEUES_SHOWN))
 
 
 async def _jobs(page: PageContext[Any], text: str) -> AliasMatches:

@@ -18,7 +18,7 @@ ROWS_MAX = 100
 READ_AT_ONCE = 500  # jobs
 SCANNED_MAX = 10_000  # jobs, for one page
 READS_MAX = 40
-TIME_MAX_S = 1.5
+TIME_MAX_S = 0.7
 
 
 class SignalWait(NamedTuple):

@@ -38,10 +38,14 @@ class QueueNotice(msgspec.Struct, frozen=True):
         return max(0, len(self.unknown_names) - NAMES_SHOWN)
 
 
-async def read_notices(state: AppState, stats: Sequence[QueueStats]) -> list[QueueNotice]:
-    """Return a notice for each affected queue among the first with queued jobs, by name. `stats` are those of all
-    queues, the busiest first."""
+async def read_notices(
+    state: AppState, stats: Sequence[QueueStats], patterns: tuple[str, ...] = ()
+) -> list[QueueNotice]:
+    """Return a notice for each affected queue among the first with queued jobs, by name. `stats` are those of the
+    queues that the viewer may see, the busiest first; `patterns` are the viewer's, none: all queues."""
     queues = [queue.queue for queue in stats if queue.queued][:QUEUES_READ]
+    if patterns:
+        return await _read(state, queues)
     return await cached(state, "unknown names", lambda: _read(state, queues), CACHED_S)
 
 

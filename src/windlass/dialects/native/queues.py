@@ -12,9 +12,7 @@ from windlass.core.operations import Listing
 from windlass.core.queue import Lanes
 from windlass.core.scale import ScaleTarget
 from windlass.core.states import State
-from windlass.core.validation.bounds import QUEUE_MAX
 from windlass.core.validation.limits import check_weights
-from windlass.core.validation.values import check_text
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMINS, READERS, Routes
 from windlass.wire.queues import (
@@ -58,17 +56,10 @@ async def queues(context: RequestContext[None, ListQueuesQuery]) -> QueuesShape:
     """List all queues that have jobs or a configuration, by name, with their statistics.
 
     A token limited to some queues sees these queues."""
-    check_text("after", context.query.after, QUEUE_MAX, may_be_empty=True)
-    names = [
-        name
-        for name in await context.service.queues()
-        if name > context.query.after and context.principal.may_use(name)
-    ]
-    page = names[: context.query.most]
-    found = await context.service.stats(page) if page else []
-    return QueuesShape(
-        queues=[to_shape(stats, QueueStatsShape) for stats in found], after=page[-1] if len(names) > len(page) else ""
+    page = await context.service.queues_page(
+        after=context.query.after, most=context.query.most, queues=context.principal.queues
     )
+    return QueuesShape(queues=[to_shape(stats, QueueStatsShape) for stats in page.stats], after=page.after)
 
 
 @routes.get("/queues/{queue}", response=QueueShape, **_READING)

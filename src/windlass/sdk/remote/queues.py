@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from windlass.core.explain.unknown_names import UnknownName
-from windlass.core.queue import Configuration, Minute, Pause, Property, QueuePresence, QueueStats
+from windlass.core.queue import (
+    Configuration,
+    Minute,
+    Pause,
+    Property,
+    QueuePage,
+    QueuePresence,
+    QueueStats,
+    QueueSurvey,
+    survey_of,
+)
 from windlass.core.scale import Scale, ScaleTarget
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.operation import Operation
@@ -39,6 +49,16 @@ READ_ALONE = 3  # queues whose statistics are read by a request each; more are r
 class RemoteQueueOperations(RemoteFacet):
     def queues(self) -> Operation[list[str]]:
         return Operation(self.remote, _list_queues)
+
+    def queues_page(self, *, after: str = "", most: int = 100, queues: tuple[str, ...] = ()) -> Operation[QueuePage]:
+        """Ask the server. It lists the queues that the token may see, so `queues` has no effect."""
+        super().queues_page(after=after, most=most, queues=queues)
+        return self._single(_page_request(after, most), _queue_page)
+
+    def survey(self, queues: tuple[str, ...] = ()) -> Operation[QueueSurvey]:
+        """Read all queues that the token may see, page by page."""
+        super().survey(queues)
+        return Operation(self.remote, _survey)
 
     def stats(self, names: Sequence[str]) -> Operation[list[QueueStats]]:
         super().stats(names)
@@ -123,16 +143,28 @@ def _list_queues() -> RequestFlow[list[str]]:
     return list((yield from _list_stats()))
 
 
+def _page_request(after: str, most: int) -> ApiRequest:
+    return get("/queues", QueuesShape, query={"after": after or None, "most": most})
+
+
+def _queue_page(page: QueuesShape) -> QueuePage:
+    return QueuePage(stats=[copy_fields(stats, QueueStats) for stats in page.queues], after=page.after)
+
+
 def _list_stats() -> RequestFlow[dict[str, QueueStats]]:
     """Read the statistics of all queues, by name."""
     found: dict[str, QueueStats] = {}
     after = ""
     while True:
-        page = yield get("/queues", QueuesShape, query={"after": after or None, "most": PAGE_MAX})
-        found |= {stats.queue: copy_fields(stats, QueueStats) for stats in page.queues}
+        page = _queue_page((yield _page_request(after, PAGE_MAX)))
+        found |= {stats.queue: stats for stats in page.stats}
         after = page.after
         if not after:
             return found
+
+
+def _survey() -> RequestFlow[QueueSurvey]:
+    return survey_of(list((yield from _list_stats()).values()), 0)
 
 
 def _read_stats(names: Sequence[str]) -> RequestFlow[list[QueueStats]]:

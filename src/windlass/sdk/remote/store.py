@@ -16,6 +16,7 @@ from windlass.core.ids import make_id, partition_of_id
 from windlass.core.job import Durability
 from windlass.core.namespace.format import NamespaceFormat
 from windlass.core.partition import partition_of
+from windlass.store.cache.queue_survey import QueueSurveys
 from windlass.store.driver import run, run_sync
 
 from .address import ServerAddress
@@ -59,6 +60,7 @@ class RemoteStore:
         self.endpoint = address
         self.requested_durability = durability  # None: that of the server
         self.deployment: ServerDeployment | None = None
+        self.queue_surveys = QueueSurveys()  # without effect: the server has its own
         self.partitions = 1
         self._token = token
         self._patience_s = patience_s

@@ -1,4 +1,4 @@
-"""Queue commands: configure, relane, pauses, weights, stats, history, names, existence, removal."""
+"""Queue commands: configure, relane, pauses, weights, stats, history, names, busy queues, existence, removal."""
 
 from __future__ import annotations
 
@@ -222,6 +222,10 @@ def queues(cursor: str, about: int, partition: int) -> Command[tuple[str, list[s
         lambda reply: (reply[0].decode(), [name.decode() for name in reply[1]]),
         partition=partition,
     )
+
+
+def busy_queues(most: int, partition: int) -> Command[list[str]]:
+    return Command("busy_queues", [most], lambda reply: [name.decode() for name in reply], partition=partition)
 
 
 class RemovedQueue(NamedTuple):

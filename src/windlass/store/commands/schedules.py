@@ -147,11 +147,17 @@ def _read_status(flat: list[Any]) -> ScheduleStatus | None:
     )
 
 
-def schedules(after: str, partition: int) -> Command[list[str]]:
-    """Read a page of names."""
+class ScheduleNames(NamedTuple):
+    """Page of names, in byte order, and the number of all schedules of the partition."""
+
+    total: int
+    names: list[str]
+
+
+def schedules(after: str, partition: int, most: int = NAMES_PER_PAGE) -> Command[ScheduleNames]:
     return Command(
         "schedules",
-        [after, NAMES_PER_PAGE],
-        lambda reply: [name.decode() for name in reply],
+        [after, most],
+        lambda reply: ScheduleNames(reply[0], [name.decode() for name in reply[1]]),
         partition=partition,
     )

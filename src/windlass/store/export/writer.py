@@ -148,7 +148,10 @@ class ExportWriter:
         return self._encode_counted("filter", lines)
 
     def _schedule_page(self, partition: int) -> Flow[Lines]:
-        names = yield schedules.schedules("" if self._cursor == "0" else self._cursor, partition)
+        page: schedules.ScheduleNames = yield schedules.schedules(
+            "" if self._cursor == "0" else self._cursor, partition
+        )
+        names = page.names
         found = yield from _read_all("s", names, partition)
         self._is_over = not names
         self._cursor = names[-1] if names else ""
