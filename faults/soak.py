@@ -14,7 +14,7 @@ from statistics import fmean
 import msgspec
 
 from .checks import check_histories
-from .client_set import all_clients
+from .client_set import all_clients, slow_down
 from .deployment import Deployment
 from .history import read_history
 from .key_usage import KeyUsage, delete_all_jobs, find_leaks, measure_keys
@@ -24,6 +24,7 @@ from .scenario import LOAD_PATIENCE_S, ShowProgress, drain_deployment, set_up, w
 
 SAMPLES = 60
 WINDOWS = 30  # of the latency
+SLOWER = 5.0  # than under faults: workers that fail jobs on purpose must keep up, or the backlog grows for an hour
 WARM_UP = 0.4  # share of the run in which caches fill and pools grow
 MEMORY_SLACK = 0.08
 MEMORY_SLACK_BYTES = 6 * 2**20
@@ -67,7 +68,7 @@ class Soak(msgspec.Struct, kw_only=True):
 def run_soak(seconds: float, seed: int, folder: Path, show: ShowProgress) -> Soak:
     samples, sampled_at_s, kept = list[Sample](), list[float](), list[KeyUsage]()
     with Deployment("standalone", folder, seed=seed) as deployment:
-        client_set = all_clients(deployment.ports)
+        client_set = slow_down(all_clients(deployment.ports), SLOWER)
         guarantees = asyncio.run(set_up(deployment))
         deployment.start_load(client_set.producers, seconds + LOAD_PATIENCE_S)
         deployment.start_load(client_set.others, seconds * 2 + 900)
