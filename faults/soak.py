@@ -6,6 +6,7 @@ everything that a scenario checks, the doctor included."""
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -59,6 +60,8 @@ class Soak(msgspec.Struct, kw_only=True):
     states: dict[str, int] = {}  # at the end: visible jobs of each state
     command: str = ""
     date: str = ""
+    machine_load: float = 0.0  # mean load average of the machine, everything that runs on it included
+    processors: int = 0
     sampled_at_s: list[float] = []
     curves: list[Curve] = []
     latency: list[LatencyWindow] = []
@@ -66,7 +69,7 @@ class Soak(msgspec.Struct, kw_only=True):
 
 
 def run_soak(seconds: float, seed: int, folder: Path, show: ShowProgress) -> Soak:
-    samples, sampled_at_s, kept = list[Sample](), list[float](), list[KeyUsage]()
+    samples, sampled_at_s, loads, kept = list[Sample](), list[float](), list[float](), list[KeyUsage]()
     with Deployment("standalone", folder, seed=seed) as deployment:
         client_set = slow_down(all_clients(deployment.ports), SLOWER)
         guarantees = asyncio.run(set_up(deployment))
@@ -78,6 +81,7 @@ def run_soak(seconds: float, seed: int, folder: Path, show: ShowProgress) -> Soa
             time.sleep(max(0.0, began_at_s + seconds * (number + 1) / SAMPLES - time.monotonic()))
             samples.append(take_sample(deployment))
             sampled_at_s.append(round(time.monotonic() - began_at_s, 1))
+            loads.append(os.getloadavg()[0])
             if number in (int(SAMPLES * WARM_UP), SAMPLES - 1):
                 kept.append(measure_keys(deployment.engine.send_command))
             show(f"soak: {number + 1} of {SAMPLES}")
@@ -89,11 +93,7 @@ def run_soak(seconds: float, seed: int, folder: Path, show: ShowProgress) -> Soa
     grown = measure_growth(samples)
     findings = [str(finding) for finding in check_histories(histories, final, guarantees)]
     findings += problems + left + find_leaks(kept[-1].kinds)
-    findings += [
-        f"grows: {growth.what} of {growth.who}: {growth.before:,.0f} → {growth.after:,.0f}"
-        for growth in grown
-        if growth.is_too_much
-    ]
+    findings += _describe_growth(grown)
     entries = read_history(histories)
     accepted = sum(len(entry.jobs) for entry in entries if entry.call == "enqueue" and entry.phase == "ok")
     latency, total_latency = measure_latency(entries, began_at_ns, seconds, WINDOWS)
@@ -101,8 +101,17 @@ def run_soak(seconds: float, seed: int, folder: Path, show: ShowProgress) -> Soa
         seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted, kept=kept,
         states=dict(Counter(job.state for job in final.jobs.values())),
         date=time.strftime("%Y-%m-%d", time.gmtime()), sampled_at_s=sampled_at_s, curves=collect_curves(samples),
-        latency=latency, total_latency=total_latency,
+        latency=latency, total_latency=total_latency, machine_load=round(fmean(loads), 1),
+        processors=os.cpu_count() or 0,
     )  # fmt: skip
+
+
+def _describe_growth(grown: list[Growth]) -> list[str]:
+    return [
+        f"grows: {growth.what} of {growth.who}: {growth.before:,.0f} → {growth.after:,.0f}"
+        for growth in grown
+        if growth.is_too_much
+    ]
 
 
 async def _delete_jobs(deployment: Deployment) -> int:

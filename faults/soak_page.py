@@ -52,6 +52,13 @@ def _latency(soak: Soak) -> str:
         f"Enqueue to end took {total.p50_ms:,.0f} ms (p50), {total.p95_ms:,.0f} ms (p95) and {total.p99_ms:,.0f} ms "
         f"(p99) for {total.jobs:,} jobs of the queue `{MEASURED_QUEUE}`, up to 20 ms of work included. That queue has "
         "one producer and one worker that takes one job at a time; all clients, servers and the engine share one "
-        f"machine. Run on {soak.date}: `{soak.command}`. Figures: [{FIGURES}]({FIGURES})."
+        f"machine{_describe_machine(soak)}. "
+        f"Run on {soak.date}: `{soak.command}`. Figures: [{FIGURES}]({FIGURES})."
     )
     return f"\n{textwrap.fill(sentences, 120, break_long_words=False, break_on_hyphens=False)}\n"
+
+
+def _describe_machine(soak: Soak) -> str:
+    if not soak.processors:
+        return ""
+    return f" with {soak.processors} processors, whose load average was {soak.machine_load:g} with all other programs"
