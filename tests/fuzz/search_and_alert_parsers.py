@@ -110,7 +110,8 @@ def event_streams(pieces: Sequence[bytes]) -> Any:
         state.set_ended()
     except (*SHAPE_ERRORS, WindlassError) as error:
         return type(error), len(state.ready)
-    return repr(list(state.ready)), state.position
+    # The instant of an end that no event reported is that of the reader's clock.
+    return [(event.kind, event.job, event.position, event.value) for event in state.ready], state.position
 
 
 def terminal_texts(data: bytes) -> str:
