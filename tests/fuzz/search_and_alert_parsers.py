@@ -63,7 +63,7 @@ def _call(way: Any) -> Any:
 
 
 def alert_mails(data: bytes) -> Any:
-    """Compose a mail about a queue with any name. Nobody adds a header to it."""
+    """Compose a mail about a queue with any name. The name adds no header."""
     name, _, subject = _text(data).replace("\ud800", "").partition("\n")
     rule = AlertRule(name=name or "r", kind="no_worker", note=subject[:200])
     state = AlertState(subjects=(subject or "q",))

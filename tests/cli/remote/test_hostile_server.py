@@ -1,5 +1,5 @@
 """A server that lies: the command line prints nothing that a terminal interprets, ends in time and with an exit code of
-its own, and sends its token to nobody else."""
+its own, and sends its token to no other server."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import msgspec
 
 from .deferred import DeferredAnswer
 
-SIGNED_LINKS = "/signals/"  # below it are the URLs of signed links: who has one answers a job
+SIGNED_LINKS = "/signals/"  # below it are signed links; such a URL is a permission
 
 
 def path_for_logs(path: str) -> str:
