@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.core.test_signal_links import changed_links
+from tests.core.access.test_signal_links import changed_links
 from tests.dashboard.page_client import Page
 from tests.support.server_process import ServerProcess, store_options, wait_until
 from windlass.core.durable import SIGNAL_VALUE_MAX, Suspend, Wait

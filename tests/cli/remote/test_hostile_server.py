@@ -46,14 +46,14 @@ def run_against(url: str, *arguments: str, token: str = TOKEN) -> CliResult:
 def answering(status: int, media: str, body: bytes, **headers: str) -> type[Handler]:
     """Return a server that describes itself rightly and answers all other requests in this way."""
 
-    class Answering(Handler):
+    class OneAnswer(Handler):
         def respond(self) -> None:
             if self.path.endswith("/info"):
                 self.send_body(200, MSGPACK, msgspec.msgpack.encode({"version": "1", "partitions": 1}))
             else:
                 self.send_body(status, media, body, **headers)
 
-    return Answering
+    return OneAnswer
 
 
 def problem(code: str, status: int) -> bytes:
