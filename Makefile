@@ -169,6 +169,11 @@ fault-packages:
 faults-quick: setup ## Run a minute of faults on one engine.
 	$(BIN)/python -m faults --quick
 
+.PHONY: soak
+MINUTES ?= 10
+soak: setup ## Run load without faults for MINUTES (10) and look for growth; WRITE=1 writes the plot and docs/reliability.md.
+	$(BIN)/python -m faults soak --minutes $(MINUTES) $(if $(WRITE),--write)
+
 mutants: setup ## Plant known bugs, each in turn; a test must find each of them.
 	$(BIN)/python tools/mutants.py
 

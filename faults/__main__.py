@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cable, loss_windows, report, scenario, soak
+from . import cable, loss_windows, report, scenario, soak, soak_page
 from .client_set import all_clients, quick_clients
 from .injection import FAULTS
 from .injection.fault import ALL_TOPOLOGIES
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--soak-minutes", type=float, default=0.0, help="of the run without faults at the end; 0: none")
     add("--folder", type=Path, default=None, help="for logs, histories and findings")
     add("--of", type=Path, nargs="+", default=[], metavar="FOLDER", help="folders of runs whose reports are merged")
-    add("--write", action="store_true", help="write docs/reliability.md")
+    add("--write", action="store_true", help="write docs/reliability.md; of a soak run only its section and its plot")
     return parser
 
 
@@ -86,14 +86,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.save(found, folder)
         minutes = given.soak_minutes or given.minutes
         found.soak = soak.run_soak(minutes * 60, seed, folder / "soak", progress)
+        found.soak.command = f"python -m faults soak --seed {seed} --minutes {minutes:g}"
     report.save(found, folder)
     progress.clear()
     print(report.format_summary(found))
     if given.write:
-        print(f"written: {report.write_page(found)}")
+        print(f"written: {', '.join(map(str, _write(given.what, found)))}")
     if found.findings:
         print(f"{len(found.findings)} findings; the evidence is in {folder}. Repeat with --seed {seed}.")
     return 1 if found.findings else 0
+
+
+def _write(what: str, found: report.Report) -> list[Path]:
+    if found.soak is None:
+        return [report.write_page(found)]
+    written = soak_page.write_soak(found.soak, report.format_soak(found.soak))
+    return written if what == "soak" else [*written, report.write_page(found)]
 
 
 def _supported_scenarios(

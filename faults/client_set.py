@@ -87,3 +87,16 @@ def all_clients(ports: Ports) -> ClientSet:
         },
         others | {"origin": ClientSpec("origin", ("--port", str(ports.origin)))},
     )
+
+
+def slow_down(clients: ClientSet, factor: float) -> ClientSet:
+    """Return the clients with longer pauses of the producers."""
+    return clients._replace(producers={name: _slow_down(client, factor) for name, client in clients.producers.items()})
+
+
+def _slow_down(client: ClientSpec, factor: float) -> ClientSpec:
+    words = list(client.arguments)
+    if "--pause-s" in words:
+        at = words.index("--pause-s") + 1
+        words[at] = f"{float(words[at]) * factor:g}"
+    return client._replace(arguments=tuple(words))

@@ -54,14 +54,15 @@ DESCRIPTIONS = {
     "flow": "records of flows",
 }
 # Kinds that stay without jobs: settings, counters, workers, keys that expire, and abandoned callbacks. Their number
-# depends on queues, lanes, limits, schedules, workers and minutes. `ended` stays as long as its description says, a
-# flow for a day.
+# depends on queues, lanes, limits, schedules, tasks, workers and minutes. `ended` stays as long as its description
+# says, a flow for a day.
 KINDS_WITHOUT_JOBS = frozenset((
     "root", "queues", "q", "m", "turns", "seq", "token", "number", "limits", "limit_names", "limits_version",
     "limit_number", "caps", "keyed", "idle_caps", "schedules", "schedule_names", "s", "sj", "stats", "workers", "w",
     "push_workers", "push_full", "bell", "tokens", "tokens_version", "audit", "debts", "given_up", "given_up_ids", "b",
     "timers", "waiters", "hand", "idle", "wn", "followed", "events", "throttle", "full_at", "ended",
-    "flow", "flows", "flow_retention", "flow_steps",
+    "flow", "flows", "flow_retention", "flow_steps", "tasks", "tm", "filters", "alerts", "alert_states",
+    "alert_history", "ended_sessions",
 ))  # fmt: skip
 
 

@@ -21,6 +21,8 @@ from .key_usage import KeyUsage
 from .loss_windows import Window
 from .scenario import Result
 from .soak import Soak
+from .soak_page import HEADING as SOAK_HEADING
+from .soak_page import describe_curves, read_soak
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
 TOPOLOGIES = {
@@ -143,7 +145,7 @@ def render(report: Report) -> str:
         _faults(report.results),
         *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),
-        _soak(report.soak),
+        format_soak(report.soak or read_soak()),
         f"## Limits of the guarantees\n\n{LIMITS_OF_GUARANTEES}",
     ]
     return "\n".join(part for part in parts if part)
@@ -281,7 +283,7 @@ def _losses(windows: Sequence[Window]) -> str:
     )
 
 
-def _soak(soak: Soak | None) -> str:
+def format_soak(soak: Soak | None) -> str:
     if soak is None:
         return ""
     rows = [
@@ -289,7 +291,7 @@ def _soak(soak: Soak | None) -> str:
         for growth in soak.grown
     ]
     return (
-        "## Soak run without faults\n\n"
+        f"{SOAK_HEADING}\n\n"
         + _paragraph(
             f"{soak.seconds / 60:.0f} minutes of load without faults, {soak.acknowledged:,} jobs, {len(soak.findings)}",
             "findings. The first two fifths are a warm-up. The table shows the means of the first and the second half",
@@ -297,6 +299,7 @@ def _soak(soak: Soak | None) -> str:
         )
         + "\n"
         + _table(("process", "figure", "first half", "second half"), rows)
+        + describe_curves(soak)
         + _kept(soak)
     )
 

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from windlass.cli.blobs import blob_text, error_text
-from windlass.cli.output import Column, fit_columns, format_brief, format_distance, printable
+from windlass.cli.output import Column, fit_columns, format_brief, format_distance
 from windlass.cli.queue_page import compute_rates
 from windlass.core.job import Blob, Codec
 from windlass.core.queue import Minute
 from windlass.core.text.codecs import as_json
+from windlass.core.text.control_characters import printable
 from windlass.core.text.error_text import error_line
 
 

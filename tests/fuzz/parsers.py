@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.fuzz import migration_parsers
+from tests.fuzz import search_and_alert_parsers as newer
 from tests.fuzz.parser_check import Parser
 from tests.web.connection_driver import drive_connection
 from windlass.core.access.signal_links import read_link, sign_link
@@ -467,4 +468,11 @@ PARSERS: dict[str, Parser] = {
     "migrated_jobber": Parser(migration_parsers.jobber, ()),
     "migrated_processor": Parser(migration_parsers.processor, ()),
     "migrated_downloader": Parser(migration_parsers.downloader, ()),
+    "alert_rules": Parser(newer.alert_rules, _REFUSALS),
+    "alert_targets": Parser(newer.alert_targets, ()),
+    "alert_mails": Parser(newer.alert_mails, (), grows=False),
+    "saved_filters": Parser(newer.saved_filters, _REFUSALS),
+    "payload_searches": Parser(newer.payload_searches, _REFUSALS),
+    "event_streams": Parser(lambda data: newer.event_streams([data]), (), newer.event_streams),
+    "terminal_texts": Parser(newer.terminal_texts, ()),
 }

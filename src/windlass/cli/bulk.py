@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from windlass.core.errors import AlreadyEnded, MemberFailed, Refusal, UnknownJob
 from windlass.core.ids import format_id
+from windlass.core.text.control_characters import printable
 
 from .output import format_count, print_note, print_text
 
@@ -102,6 +103,6 @@ def report_each(ids: Sequence[bytes], answers: Sequence[str | Refusal]) -> None:
             is_any_refused = True
             print_note(f"windlass: {format_id(job_id)}: {answer}")
         else:
-            click.echo(f"{format_id(job_id)}\t{answer}")
+            click.echo(f"{format_id(job_id)}\t{printable(answer)}")
     if is_any_refused:
         raise click.exceptions.Exit(1)

@@ -11,9 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from windlass.core.text.control_characters import printable
 from windlass.store.topology.capabilities import Capability, Verdict, is_suitable
 
-from .output import console, is_for_people, print_text, printable
+from .output import console, is_for_people, print_text
 
 PIPE_WIDTH = 118
 SIGNS: dict[Verdict, tuple[str, str]] = {"ok": ("✓", "green"), "limited": ("!", "yellow"), "blocking": ("✗", "red")}

@@ -24,7 +24,7 @@ from windlass.core.errors import (
     Unsettled,
     WindlassError,
 )
-from windlass.core.text.control_characters import escape_control
+from windlass.core.text.control_characters import printable
 from windlass.core.text.similar_names import suggest_name
 from windlass.settings import unknown_variables
 
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _with_suggestion(error).show()
         sys.exit(USAGE)
     except WindlassError as error:
-        click.echo(f"windlass: {escape_control(str(error))}", err=True)
+        click.echo(f"windlass: {printable(str(error), keeps_lines=True)}", err=True)
         sys.exit(_exit_code(error))
 
 

@@ -5,9 +5,7 @@ Texts of users are not trusted: characters that move the cursor or change the te
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import click
@@ -17,7 +15,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from windlass.core.text.control_characters import escape_control, escape_control_in_json
+from windlass.core.text.control_characters import escape_control_in_json, printable
+from windlass.core.text.humanize import to_datetime
 
 from .records import to_json
 
@@ -25,7 +24,6 @@ GAP = 2  # between columns
 OPTIONAL_RANK = 3  # columns of this rank and above are dropped first
 READABLE_WIDTH = 40
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STYLES = {
     "queued": "cyan", "scheduled": "blue", "waiting": "blue", "suspended": "blue", "dispatched": "yellow",
     "running": "yellow", "finished": "green", "failed": "red", "cancelled": "magenta", "paused": "magenta",
@@ -82,20 +80,6 @@ def console(width: int | None = None) -> Console:
 # Texts
 
 
-def printable(text: str, *, keeps_lines: bool = False) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_escape_char(char, keeps_lines) for char in text)
-
-
-def _escape_char(char: str, keeps_lines: bool) -> str:
-    if keeps_lines and char in "\n\t":
-        return char
-    if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp"):
-        return char.encode("unicode_escape").decode()
-    return escape_control(char)
-
-
 def format_brief(span_ms: int) -> str:
     """Format an approximate duration: 850ms, 12s, 1h 20m, 3d."""
     if span_ms < 1_000:
@@ -115,13 +99,9 @@ def format_distance(at_ms: int, now_ms: int) -> str:
     return f"in {format_brief(at_ms - now_ms)}" if at_ms > now_ms else f"{format_brief(now_ms - at_ms)} ago"
 
 
-def _to_datetime(at_ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=at_ms)
-
-
 def clock_time(at_ms: int) -> str:
     """Format an instant to the millisecond, for log lines."""
-    return _to_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return to_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def format_count(number: int, what: str) -> str:
@@ -228,7 +208,7 @@ def _plain_cell(cell: Any) -> str:
         case None | InstantCell(None, _) | DurationCell(None):
             return ""
         case InstantCell(int(at_ms), _):
-            return _to_datetime(at_ms).strftime("%Y-%m-%dT%H:%M:%SZ")
+            return to_datetime(at_ms).strftime("%Y-%m-%dT%H:%M:%SZ")
         case DurationCell(int(span_ms)):
             return format_brief(span_ms)
         case bool():
@@ -242,7 +222,7 @@ def _styled_cell(cell: Any, *, is_long: bool) -> Text:
         case None | InstantCell(None, _) | DurationCell(None) | "":
             return Text("–", "dim")
         case InstantCell(int(at_ms), now_ms):
-            at = _to_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S, ") if is_long else ""
+            at = to_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S, ") if is_long else ""
             return Text(f"{at}{format_distance(at_ms, now_ms)}")
         case bool():
             return Text("yes" if cell else "–", "" if cell else "dim")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,10 +13,12 @@ from windlass.core.ids import format_id
 from windlass.core.job import Job
 from windlass.core.operations import Listing, Worker
 from windlass.core.queue import QueueStats
+from windlass.core.text.control_characters import printable
+from windlass.core.text.humanize import to_datetime
 from windlass.service import Service
 
 from .commands.workers import application_workers
-from .output import Column, DurationCell, as_table, format_brief, format_count, printable
+from .output import Column, DurationCell, as_table, format_brief, format_count
 from .queue_page import compute_rates
 
 WORKERS_MAX = 200
@@ -127,7 +128,7 @@ def _omitted(number: int, what: str, is_more: bool = False) -> str:
 
 
 def _title_line(frame: Frame, width: int) -> Text:
-    at = datetime.fromtimestamp(frame.now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    at = to_datetime(frame.now_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
     left = f"windlass top  {frame.engine}"
     return Text.assemble((left, "bold"), " " * max(2, width - len(left) - len(at) - 1), (at, "dim"))
 

@@ -97,7 +97,7 @@ class Mover:
         self.report.moved_before += not found.is_in_flight
 
     async def _continue(self, service: Service) -> None:
-        unsettled = [(identity, msgspec.json.decode(note, type=Note)) for identity, note in self._source.unsettled()]
+        unsettled = [(identity, _read_note(identity, note)) for identity, note in self._source.unsettled()]
         if not unsettled:
             return
         for _, note in unsettled:
@@ -201,6 +201,18 @@ class Mover:
         callbacks = [parse_id(note.id) for note in notes if note.release == "callback"]
         if callbacks:
             await service.redeliver(callbacks)
+
+
+def _read_note(identity: str, stored: bytes) -> Note:
+    try:
+        note = msgspec.json.decode(stored, type=Note)
+        parse_id(note.id or format_id(bytes(16)))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, BadInput) as error:
+        raise BadInput(
+            f"The source has an unreadable note about the job {identity[:80]!r} of an interrupted migration ({error}). "
+            "Delete its field of the hash windlass:moving:… there if the job must not be moved."
+        ) from error
+    return note
 
 
 def target_of(service: Service) -> str:

@@ -6,11 +6,12 @@ hash of the source, first `windlass:moving:<dialect>`, later `windlass:moved:<di
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
-from windlass.core.errors import BadInput, BadSetting, EngineUnavailable
+from windlass.core.errors import BadInput, BadSetting, EngineUnavailable, EngineUnsuitable
 
 from .connection.connection import CommandArgs, EngineReplyError
 from .connection.endpoint import Endpoint, parse_url
@@ -66,6 +67,25 @@ class SourceEntry(NamedTuple):
     score: float = 0.0
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _reading(
+    method: Callable[Concatenate[JobSource, P], T],
+) -> Callable[Concatenate[JobSource, P], T]:
+    """Refuse a source whose replies have other types than those of Redis: a proxy, or another program."""
+
+    @functools.wraps(method)
+    def read(self: JobSource, /, *args: P.args, **more: P.kwargs) -> T:
+        try:
+            return method(self, *args, **more)
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            raise EngineUnsuitable(f"{self} does not answer as Redis does: {error}.") from error
+
+    return read
+
+
 class JobSource:
     """Connection to one Redis node, for one thread."""
 
@@ -96,57 +116,71 @@ class JobSource:
         """Yield the keys that match a pattern, in pages. A key may come twice."""
         cursor: Any = b"0"
         while True:
-            cursor, keys = self._call("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)
-            found = [_decode(key) for key in keys]
+            cursor, found = self._scan_page(cursor, pattern)
             yield [key for key in found if not key.startswith(OWN_PREFIX)]
             if cursor == b"0":
                 return
+
+    @_reading
+    def _scan_page(self, cursor: Any, pattern: str) -> tuple[Any, list[str]]:
+        cursor, keys = self._call("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)
+        return cursor, [_decode(key) for key in keys]
 
     def keys(self, pattern: str) -> list[str]:
         """Return the sorted keys that match a pattern. For keys that are as few as queues."""
         return sorted({key for page in self.scan(pattern) for key in page})
 
+    @_reading
     def kinds(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the type of each key that exists."""
         kinds = self._pipeline([("TYPE", key) for key in keys])
         return {key: kind.decode() for key, kind in zip(keys, kinds, strict=True) if kind != b"none"}
 
+    @_reading
     def length(self, key: str, place: Place) -> int:
         return int(self._call("ZCARD" if place == "zset" else "LLEN", key))
 
+    @_reading
     def page(self, key: str, place: Place, offset: int) -> list[SourceEntry]:
         """Return a page of entries, the oldest first, behind the first `offset` entries."""
         if place == "zset":
             flat = self._call("ZRANGE", key, offset, offset + PAGE - 1, "WITHSCORES")
             pairs = zip(flat[::2], flat[1::2], strict=True)
-            return [SourceEntry(key, place, member, float(score)) for member, score in pairs]
-        if place == "left":
-            return [SourceEntry(key, place, member) for member in self._call("LRANGE", key, offset, offset + PAGE - 1)]
-        members = self._call("LRANGE", key, -(offset + PAGE), -(offset + 1))
-        return [SourceEntry(key, place, member) for member in reversed(members)]
+            return [SourceEntry(key, place, _bytes(member), float(score)) for member, score in pairs]
+        from_left = self._call("LRANGE", key, offset, offset + PAGE - 1) if place == "left" else None
+        members = (
+            reversed(self._call("LRANGE", key, -(offset + PAGE), -(offset + 1))) if from_left is None else from_left
+        )
+        return [SourceEntry(key, place, _bytes(member)) for member in members]
 
+    @_reading
     def members(self, key: str) -> int:
         """Return the number of members of a set or a sorted set."""
         kind = self.kinds([key]).get(key, "")
         return int(self._call({"set": "SCARD", "zset": "ZCARD", "list": "LLEN"}[kind], key)) if kind in _COUNTED else 0
 
+    @_reading
     def hashes(self, keys: Sequence[str]) -> list[dict[bytes, bytes] | None]:
         """Return the fields of each hash: empty if there is no such key, None if the key is no hash."""
         replies = self._pipeline([("HGETALL", key) for key in keys], may_be_wrong_type=True)
-        return [None if reply is None else dict(zip(reply[::2], reply[1::2], strict=True)) for reply in replies]
+        return [None if reply is None else _fields(reply) for reply in replies]
 
+    @_reading
     def exist(self, keys: Sequence[str]) -> list[bool]:
         return [reply == 1 for reply in self._pipeline([("EXISTS", key) for key in keys])]
 
     # Entries that were set aside
 
+    @_reading
     def known(self, identities: Sequence[str]) -> list[bool]:
         """Return which identities were set aside before."""
         if not identities:
             return []
         moving, moved = self._pipeline([("HMGET", key, *identities) for key in (self._moving, self._moved)])
-        return [first is not None or second is not None for first, second in zip(moving, moved, strict=True)]
+        triples = zip(identities, moving, moved, strict=True)
+        return [first is not None or second is not None for _, first, second in triples]
 
+    @_reading
     def unsettled(self) -> list[tuple[str, bytes]]:
         """Return identities that were claimed and not settled, with their notes: those of a page or two."""
         found: dict[bytes, bytes] = {}
@@ -157,6 +191,7 @@ class JobSource:
             if cursor == b"0":
                 return [(identity.decode(), note) for identity, note in found.items()]
 
+    @_reading
     def claim(self, entries: Sequence[SourceEntry], identities: Sequence[str], notes: Sequence[bytes]) -> list[Claim]:
         """Remove entries from their lists and note them as moving, each in one step."""
         if not entries:
@@ -193,6 +228,16 @@ class JobSource:
 
 
 _COUNTED = ("set", "zset", "list")
+
+
+def _bytes(reply: Any) -> bytes:
+    if not isinstance(reply, bytes):
+        raise TypeError(f"a member is {type(reply).__name__}, not a string")
+    return reply
+
+
+def _fields(flat: Any) -> dict[bytes, bytes]:
+    return {_bytes(name): _bytes(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
 
 def _decode(key: bytes) -> str:

@@ -90,9 +90,9 @@ def _parse_frame(text: bytes) -> EventFrame:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"id":
-            position = value.decode()
+            position = value.decode(errors="replace")
         elif field == b"data":
             data.append(value)
         elif field == b"event":
-            kind = value.decode()
+            kind = value.decode(errors="replace")
     return EventFrame(position, b"\n".join(data), kind)

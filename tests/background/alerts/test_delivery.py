@@ -126,7 +126,7 @@ async def test_a_refused_recipient_is_given_up_and_a_busy_server_tried_again(ope
 async def test_a_wrong_password_is_reported_without_it(opened: Service) -> None:
     sink = MailSink(user=("ann", "right"))
     async with sink.open():
-        await deliver(opened, "mailto:ops@example.com", sink=sink, user="ann:wrong@")
+        await deliver(opened, "mailto:ops@example.com", sink=sink, user="ann:guessed@")
     assert await errors_of(opened) == ["The mail server refuses: 535 wrong password"]
 
 

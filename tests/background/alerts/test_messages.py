@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from email import message_from_bytes
+from email.policy import SMTP
 from typing import Any
 
 import msgspec
@@ -22,20 +24,46 @@ from windlass.store.records.record import unpack
 SENDER = "windlass@example.com"
 
 
-def a_message(**fields: Any) -> AlertMessage:
+def a_message(subjects: tuple[str, ...] = ("q",), **fields: Any) -> AlertMessage:
     rule = AlertRule(**{"name": "r", "kind": "no_worker", **fields})
-    return make_message(rule, "alert_opened", AlertState(subjects=("q",)), 0, public_url="", namespace="wl")
+    return make_message(rule, "alert_opened", AlertState(subjects=subjects), 0, public_url="", namespace="wl")
 
 
 @pytest.mark.parametrize("text", ["a\r\nBcc: eve@example.com", "a\nb", "a\rb"])
-def test_no_header_can_be_added(text: str) -> None:
-    for message, sender, recipient in (
-        (a_message(name=text), SENDER, "ops@example.com"),
-        (a_message(), f"{SENDER}{text}", "ops@example.com"),
-        (a_message(), SENDER, f"ops@example.com{text}"),
-    ):
+def test_no_address_can_have_more_lines(text: str) -> None:
+    for sender, recipient in ((f"{SENDER}{text}", "ops@example.com"), (SENDER, f"ops@example.com{text}")):
         with pytest.raises((ValueError, BadInput)):
-            compose_mail(message, "id", sender, recipient)
+            compose_mail(a_message(), "id", sender, recipient)
+
+
+HEADERS = {
+    "Subject", "From", "To", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "Content-Transfer-Encoding",
+    "MIME-Version",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\r\nBcc: eve@example.com", "a\nb", "a\rb", "a\u2028Bcc: eve@example.com", "a\u2029b", "a\x85b",
+        "a\x0b\x0c\x1cb",
+        "=?utf-8?q?a=0D=0ABcc:_eve@example.com?=", "=?utf-8?b?YQ0KQmNjOiBldmVAZXhhbXBsZS5jb20?=",
+        "=?=?utf-8?q?a=0D=0A=0D=0AOpen_http:evil?=?=", "ü=?utf-8?q?=0A?=", "=?x?q?=0A?= =?x?q?=0A?=", "😀" * 300,
+        "x" * 5000,
+    ],
+)  # fmt: skip
+def test_no_name_ends_a_header(text: str) -> None:
+    """A producer chooses names of queues. A mail about them is sent all the same."""
+    for message in (a_message(name=text), a_message(subjects=(text,)), a_message(note=text)):
+        mail = compose_mail(message, "id", SENDER, "ops@example.com")
+        head = mail.as_bytes(policy=mail.policy).partition(b"\r\n\r\n")[0]
+        received = message_from_bytes(mail.as_bytes(policy=mail.policy), policy=SMTP)
+        assert set(received.keys()) == set(mail.keys()) == HEADERS
+        assert (received["From"], received["To"], received["Bcc"]) == (SENDER, "ops@example.com", None)
+        assert len(str(received["Subject"]).splitlines()) == 1
+        assert b"\n" not in head.replace(b"\r\n", b"")
+        assert max(map(len, head.split(b"\r\n"))) <= 998
+        assert received.get_content_type() == "text/plain"
 
 
 @pytest.mark.parametrize(
@@ -72,8 +100,8 @@ def test_bodies_are_the_same_in_each_attempt() -> None:
     assert first == second
 
 
-def pending(attempt: int) -> PendingCallback:
-    entry = pack_message(a_message(), "https://a.example.com", bytes(16)).entry
+def pending(attempt: int, target: str = "https://a.example.com") -> PendingCallback:
+    entry = pack_message(a_message(), target, bytes(16)).entry
     job = unpack(entry)
     assert job.callback is not None
     return PendingCallback(

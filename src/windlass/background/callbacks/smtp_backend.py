@@ -8,11 +8,13 @@ import smtplib
 import socket
 import ssl
 import threading
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
+from typing import Any
 
 import msgspec
 
@@ -27,6 +29,7 @@ from .backend import Undeliverable
 STEP_S = 10.0  # for one answer of the mail server
 TIMEOUT_S = 30.0  # for a mail; the lease of the callback is longer
 MAILS_AT_ONCE = 4
+ANSWERS_BYTES_MAX = 256 * 1024  # of all answers about one mail; the library would keep one without end
 _POLICY = SMTP.clone(max_line_length=998)  # the limit of the standard: a shorter one folds most subjects
 _decode = msgspec.json.Decoder(AlertMessage).decode
 
@@ -70,8 +73,7 @@ def _retrieve(done: asyncio.Future[None]) -> None:
 
 
 def compose_mail(message: AlertMessage, message_id: str, sender: str, recipient: str) -> EmailMessage:
-    """Return the mail of a message. Its id is the same in every attempt, so that a repetition can be recognised. The
-    library encodes headers and refuses line breaks in them."""
+    """Return the mail of a message. Its id is the same in every attempt, so that a repetition can be recognised."""
     mail = EmailMessage(policy=_POLICY)
     mail["Subject"] = mail_subject(message)
     mail["From"], mail["To"] = check_address(sender), check_address(recipient)
@@ -80,6 +82,44 @@ def compose_mail(message: AlertMessage, message_id: str, sender: str, recipient:
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content(mail_text(message))
     return mail
+
+
+class _BoundedFile:
+    """Answers of a mail server, up to ANSWERS_BYTES_MAX."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._left = ANSWERS_BYTES_MAX
+
+    def readline(self, most: int) -> bytes:
+        line: bytes = self._file.readline(most)
+        self._left -= len(line)
+        if self._left < 0:
+            raise smtplib.SMTPServerDisconnected("its answer has no end")
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Bounded:
+    """Client that reads a bounded answer. It is mixed into both clients of the library."""
+
+    file: Any
+    sock: Any
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None:
+            self.file = _BoundedFile(self.sock.makefile("rb"))
+        return super().getreply()  # type: ignore[misc, no-any-return]
+
+
+class _PlainClient(_Bounded, smtplib.SMTP):
+    """Client of a connection without TLS, or with TLS after STARTTLS."""
+
+
+class _TlsClient(_Bounded, smtplib.SMTP_SSL):
+    """Client of a connection with TLS from its start."""
 
 
 class _Sending:
@@ -98,12 +138,14 @@ class _Sending:
         except smtplib.SMTPRecipientsRefused as error:
             [(code, reason)] = error.recipients.values()
             raise Undeliverable(
-                f"The mail server refuses the recipient: {code} {_text(reason)}", is_final=code >= 500
+                f"The mail server refuses the recipient: {code} {self._text(reason)}", is_final=code >= 500
             ) from error
         except smtplib.SMTPResponseException as error:
-            raise Undeliverable(f"The mail server refuses: {error.smtp_code} {_text(error.smtp_error)}") from error
+            raise Undeliverable(f"The mail server refuses: {error.smtp_code} {self._text(error.smtp_error)}") from error
         except (OSError, smtplib.SMTPException) as error:
-            raise Undeliverable(f"The mail server cannot be used: {error}", is_silent=True) from error
+            raise Undeliverable(f"The mail server cannot be used: {self._text(str(error))}", is_silent=True) from error
+        except ValueError as error:  # a challenge that is not base64, for example
+            raise Undeliverable(f"The mail server does not speak SMTP: {self._text(str(error))}") from error
 
     def _send(self) -> None:
         with self._connect() as client:
@@ -117,8 +159,8 @@ class _Sending:
     def _connect(self) -> smtplib.SMTP:
         host, port = self._server.host, self._server.port
         if self._server.tls == "tls":
-            return smtplib.SMTP_SSL(host, port, timeout=STEP_S, context=ssl.create_default_context())
-        return smtplib.SMTP(host, port, timeout=STEP_S)
+            return _TlsClient(host, port, timeout=STEP_S, context=ssl.create_default_context())
+        return _PlainClient(host, port, timeout=STEP_S)
 
     def _hold(self, client: smtplib.SMTP) -> None:
         with self._lock:
@@ -135,7 +177,18 @@ class _Sending:
                         self._client.sock.shutdown(socket.SHUT_RDWR)
                     self._client.close()
 
+    def _text(self, reason: bytes | str) -> str:
+        """Return an answer of the server in one line. Some servers repeat the command, and so the password."""
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+        for secret in _written_forms(self._server):
+            text = text.replace(secret, "…")
+        return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200]
 
-def _text(reason: bytes | str) -> str:
-    text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200]
+
+def _written_forms(server: MailServer) -> list[str]:
+    """Return the password as commands of SMTP contain it."""
+    if not server.password:
+        return []
+    user, password = server.user.encode(), server.password.encode()
+    encoded = (b64encode(text).decode() for text in (b"\0%s\0%s" % (user, password), password))
+    return [*encoded, server.password]

@@ -26,6 +26,7 @@ from windlass.cli.records import to_record
 from windlass.core.callbacks.callback import CALLBACKS_MAX, PendingCallback, parse_pending_callback_id
 from windlass.core.errors import BadInput, Refusal, WrongState
 from windlass.core.ids import parse_id
+from windlass.core.text.control_characters import printable
 from windlass.service import Service
 
 COLUMNS = (
@@ -129,7 +130,7 @@ def _redeliver_each(service: Service, ids: tuple[str, ...]) -> None:
         elif isinstance(answer, Refusal):
             print_note(f"windlass: {text}: {answer}")
         else:
-            click.echo(f"{text}\t{answer}")
+            click.echo(f"{text}\t{printable(answer)}")
     if any(isinstance(answer, Refusal) for answer in answers):
         raise click.exceptions.Exit(1)
 

@@ -10,9 +10,10 @@ import msgspec
 
 from windlass import server
 from windlass.cli.connection import EngineOptions, engine_options, run_within
-from windlass.cli.output import json_option, printable
+from windlass.cli.output import json_option
 from windlass.core.durability import find_weakest
 from windlass.core.errors import WindlassError
+from windlass.core.text.control_characters import printable
 from windlass.sdk.deployment import is_server, make_service, make_store
 from windlass.settings import Origin, Settings, load
 from windlass.store.topology.health import CONFIG, INFO, read_durability

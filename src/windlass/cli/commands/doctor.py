@@ -14,7 +14,7 @@ import msgspec
 from windlass import server
 from windlass.cli.connection import EngineOptions, engine_options, open_or_report, run_within
 from windlass.cli.engine_page import ProbeResult, print_probe, print_probe_json
-from windlass.cli.output import format_count, json_option, printable
+from windlass.cli.output import format_count, json_option, print_note
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
 from windlass.core.errors import (
     BadSetting,
@@ -25,6 +25,7 @@ from windlass.core.errors import (
     WindlassError,
 )
 from windlass.core.namespace.format import NamespaceFormat
+from windlass.core.text.control_characters import printable
 from windlass.sdk.deployment import make_service, make_store
 from windlass.settings import Settings
 from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
@@ -74,7 +75,7 @@ def doctor(repair: bool, probed_url: str | None, as_json: bool, engine: EngineOp
     except (Unauthorized, Forbidden):
         raise
     except WindlassError as error:
-        click.echo(f"windlass: the check was not possible: {error}", err=True)
+        print_note(f"windlass: the check was not possible: {error}")
         sys.exit(CHECK_FAILED)
     if as_json:
         click.echo(json.dumps(_to_builtins(diagnosis, found), indent=2))
@@ -99,9 +100,7 @@ def _probe(settings: Settings, as_json: bool) -> int:
 def _report_refusal(error: WindlassError) -> int:
     """Print why there are no rows: the engine refuses to be used in this way, or it cannot be reached."""
     is_refusal = isinstance(error, (EngineNotPermitted, EngineUnsuitable))
-    click.echo(
-        f"windlass: {'not suitable as it is' if is_refusal else 'the probe was not possible'}: {error}", err=True
-    )
+    print_note(f"windlass: {'not suitable as it is' if is_refusal else 'the probe was not possible'}: {error}")
     return UNHEALTHY if is_refusal else CHECK_FAILED
 
 
@@ -163,7 +162,7 @@ def _to_builtins(diagnosis: Diagnosis, found: NamespaceFormat | None) -> dict[st
 
 def _show(diagnosis: Diagnosis, engine: str, stored: NamespaceFormat | None) -> None:
     jobs, queues = format_count(diagnosis.jobs, "job"), format_count(diagnosis.queues, "queue")
-    click.echo(f"Engine   {engine}")
+    click.echo(f"Engine   {printable(engine)}")
     if stored is not None:
         click.echo(f"Format   {printable(str(stored))}")
     click.echo(f"Checked  {jobs} in {queues} ({format_count(diagnosis.keys, 'key')}).")
@@ -185,7 +184,7 @@ def _show_finding(finding: Finding) -> None:
     _, color, sign = SEVERITIES[finding.severity]
     mark = click.style(sign, fg=color) if finding.is_open else click.style("✓", fg="green")
     count = f" ({finding.count:,} ×)" if finding.count > 1 else ""
-    click.echo(f"  {mark} {click.style(finding.code, bold=True)}{count}")
+    click.echo(f"  {mark} {click.style(printable(finding.code), bold=True)}{count}")
     click.echo(_wrap(f"{finding.what} {finding.risk}" if finding.is_open else finding.what))
     click.echo(_wrap(f"→ {finding.remedy}"))
     shown = finding.examples[:EXAMPLES_SHOWN]

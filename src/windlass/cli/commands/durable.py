@@ -34,6 +34,7 @@ from windlass.core.durable import OpenWaits, Rewind, Signal, Step, StepKind, Ste
 from windlass.core.ids import format_id
 from windlass.core.job import NULL_BLOB, Blob, Job
 from windlass.core.states import State
+from windlass.core.text.control_characters import printable
 from windlass.service import Service
 from windlass.settings import load
 
@@ -105,7 +106,8 @@ def signal_url(service: Service, job_id: bytes, name: str, expires: int, server:
     if not base and not str(service.store.endpoint).startswith("http"):
         raise click.UsageError("Name the server with --server, or in the setting public_url.")
     link = service.signal_link(job_id, name, expires_in_ms=expires).wait()
-    click.echo(f"{base.rstrip('/')}/signals/{link.token}" if server or not link.url else link.url)
+    url = f"{base.rstrip('/')}/signals/{link.token}" if server or not link.url else link.url
+    click.echo(printable(url))
 
 
 @click.command()

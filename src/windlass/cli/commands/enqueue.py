@@ -10,7 +10,7 @@ import click
 
 from windlass.cli.blobs import blob_text, error_text
 from windlass.cli.connection import with_service
-from windlass.cli.output import is_for_people, json_option, print_json, print_note, print_text, printable
+from windlass.cli.output import is_for_people, json_option, print_json, print_note, print_text
 from windlass.cli.parameters import (
     DURATION,
     DURATION_OR_FOREVER,
@@ -27,6 +27,7 @@ from windlass.core.job import Blob, Ending, NewJob
 from windlass.core.operations import Enqueued
 from windlass.core.retry import Backoff
 from windlass.core.states import State
+from windlass.core.text.control_characters import printable
 from windlass.core.text.durations import format_duration
 from windlass.core.text.error_text import blob_line
 from windlass.core.text.humanize import quote_text

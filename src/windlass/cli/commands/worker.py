@@ -16,10 +16,11 @@ import click
 
 from windlass import __version__
 from windlass.cli.connection import engine_options
-from windlass.cli.output import format_count, printable
+from windlass.cli.output import format_count
 from windlass.cli.parameters import DurationType
 from windlass.cli.worker_options import PROCESSES_MAX, ProcessRangeType, QueuesType, WorkerOptions
 from windlass.core.errors import BadSetting, WindlassError
+from windlass.core.text.control_characters import printable
 from windlass.core.validation.bounds import TAKE_MAX
 from windlass.processes import event_loop
 from windlass.processes.foreground_start import start_foreground_child

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from windlass.core.errors import BadInput
+from windlass.core.text.control_characters import printable
 
 from .incident import AlertEvent, AlertState
 from .rule import IN_MS, AlertKind, AlertRule, describe_threshold, format_figure
@@ -128,7 +129,9 @@ def slack_body(message: AlertMessage) -> bytes:
 
 
 def mail_subject(message: AlertMessage) -> str:
-    title = _title(message)
+    """Return the subject of a mail. Nothing in it can end the header, not even in an encoded word, which the library
+    would decode: a producer chooses names of queues."""
+    title = printable(_title(message)).replace("=?", "= ?")
     return f"[Windlass] {title if len(title) <= SUBJECT_MAX else f'{title[:SUBJECT_MAX]}…'}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from .durations import INSTANT_MAX
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ((86_400_000, "day", "days"), (3_600_000, "h", "h"), (60_000, "min", "min"), (1_000, "s", "s"))
 JUST_NOW_MS = 1_000
@@ -33,8 +35,13 @@ def humanize_age(at_ms: int, now_ms: int) -> str:
     return f"{humanize_duration(now_ms - at_ms)} ago" if now_ms - at_ms >= JUST_NOW_MS else "just now"
 
 
+def to_datetime(at_ms: int) -> datetime:
+    """Return an instant for people. One outside of the calendar, as a broken server may send, becomes its edge."""
+    return _EPOCH + timedelta(milliseconds=min(max(at_ms, 0), INSTANT_MAX))
+
+
 def _format_utc(at_ms: int) -> str:
-    return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return to_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def humanize_instant(at_ms: int, now_ms: int) -> str:

@@ -11,7 +11,15 @@ from yarl import URL
 from windlass.core.errors import BadSetting, WindlassError
 
 from .address import ServerAddress
-from .request import ApiRequest, ApiResponse, answer_lost, build_headers, server_unreachable
+from .request import (
+    ApiRequest,
+    ApiResponse,
+    answer_lost,
+    build_headers,
+    response_max,
+    response_too_large,
+    server_unreachable,
+)
 
 CONNECT_S = 10.0
 CONNECTIONS_MAX = 100  # further requests wait for a free connection
@@ -43,7 +51,17 @@ class AsyncHttpSession:
     async def send(self, request: ApiRequest) -> ApiResponse:
         """Send a request once, without retries."""
         async with self.open_response(request) as response:
-            return ApiResponse(response.status, response.content_type, await response.read())
+            return await self.read_response(response)
+
+    async def read_response(self, response: aiohttp.ClientResponse) -> ApiResponse:
+        """Read the whole body. Raise EngineUnsuitable if it is larger than any answer of a Windlass server."""
+        most, parts = response_max(response.status), bytearray()
+        async for part in response.content.iter_any():
+            parts += part
+            if len(parts) > most:
+                response.close()
+                raise response_too_large(self._address, most)
+        return ApiResponse(response.status, response.content_type, bytes(parts))
 
     @contextlib.asynccontextmanager
     async def open_response(

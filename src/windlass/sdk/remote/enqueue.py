@@ -46,7 +46,7 @@ class RemoteEnqueueOperations(RemoteFacet):
         found: list[Enqueued | Refusal] = []
         for part in _split_into_requests(jobs, shapes):
             answer = yield post("/jobs:batch", Results[EnqueuedShape], Items(part), query=query)
-            found += read_results(answer, enqueued_of)
+            found += read_results(answer, len(part), enqueued_of)
         return found
 
 

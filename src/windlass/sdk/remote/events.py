@@ -14,14 +14,14 @@ import aiohttp
 import msgspec
 from msgspec import UNSET
 
-from windlass.core.errors import AlreadyEnded, Refusal, WindlassError
+from windlass.core.errors import AlreadyEnded, BadInput, Refusal, WindlassError
 from windlass.core.event import Event, EventKind
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
 from windlass.wire.events import EventShape
 from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S, EventFrame, FrameParser
 
-from .request import ApiRequest, ApiResponse, answer_lost, error_of, get
+from .request import SHAPE_ERRORS, ApiRequest, ApiResponse, NoAnswer, answer_lost, error_of, get, wrong_shape
 from .store import RemoteStore
 from .translation import blob_of
 
@@ -171,6 +171,12 @@ class RemoteEventStream:
                 await self._read()
         return self._state.pop()
 
+    def _feed(self, chunk: bytes) -> bool:
+        try:
+            return self._state.feed(chunk)
+        except (*SHAPE_ERRORS, BadInput) as error:
+            raise wrong_shape(self._store.endpoint, "/events", error) from error
+
     async def _connect(self) -> None:
         """Open the stream. Returns after the first frame: from then on the server follows the events."""
         retries = self._store.new_retry_policy()
@@ -181,11 +187,11 @@ class RemoteEventStream:
                     self._store.session.open_response(request, headers, read_s=SILENT_S)
                 )
                 if stream.status != 200:
-                    response = ApiResponse(stream.status, stream.content_type, await stream.read())
+                    response = await self._store.session.read_response(stream)
                     await self._close_stream()
                     return self._handle_refusal(request, response)
                 self._stream = stream
-                while self._stream is not None and not self._state.feed(await self._read_chunk(stream)):
+                while self._stream is not None and not self._feed(await self._read_chunk(stream)):
                     pass
                 return None
             except WindlassError as error:
@@ -205,9 +211,12 @@ class RemoteEventStream:
     async def _read(self) -> None:
         assert self._stream is not None  # noqa: S101
         try:
-            self._state.feed(await self._read_chunk(self._stream))
-        except WindlassError:
+            self._feed(await self._read_chunk(self._stream))
+        except NoAnswer:
             await self._close_stream()  # `next` opens it again
+        except WindlassError:
+            await self._close_stream()
+            raise
 
     async def _read_chunk(self, stream: aiohttp.ClientResponse) -> bytes:
         try:
@@ -262,11 +271,11 @@ class RemoteEventStream:
                     self._store.sync_session.open_response(request, headers, timeout_s=SILENT_S)
                 )
                 if stream.status != 200:
-                    response = ApiResponse(stream.status, stream.getheader("content-type", ""), stream.read())
+                    response = self._store.sync_session.read_response(stream, timeout_s=request.timeout_s)
                     self._close_stream_sync()
                     return self._handle_refusal(request, response)
                 self._stream_sync = stream
-                while self._stream_sync is not None and not self._state.feed(self._read_chunk_sync(stream)):
+                while self._stream_sync is not None and not self._feed(self._read_chunk_sync(stream)):
                     pass
                 return None
             except WindlassError as error:
@@ -277,9 +286,12 @@ class RemoteEventStream:
     def _read_sync(self) -> None:
         assert self._stream_sync is not None  # noqa: S101
         try:
-            self._state.feed(self._read_chunk_sync(self._stream_sync))
+            self._feed(self._read_chunk_sync(self._stream_sync))
+        except NoAnswer:
+            self._close_stream_sync()
         except WindlassError:
             self._close_stream_sync()
+            raise
 
     def _read_chunk_sync(self, stream: http.client.HTTPResponse) -> bytes:
         try:

@@ -51,7 +51,7 @@ class RemoteFacet(Service):
             for start in range(0, len(items), BATCH_MAX):
                 body = Items(list(items[start : start + BATCH_MAX]))
                 request = post(f"/jobs:{verb}", Results[response], body, is_repeatable=is_repeatable)
-                found += read_results((yield request), convert)
+                found += read_results((yield request), len(body.items), convert)
             return found
 
         return BatchOperation(self.remote, flow)

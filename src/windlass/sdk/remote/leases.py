@@ -72,7 +72,9 @@ class RemoteLeaseOperations(RemoteFacet):
             failures=tuple(map(_fail_item, failures)),
             take=_take_shape(request, wait_ms=0),
         )
-        return self._single(post("/exchange", FinishedAndTakenShape, body, is_repeatable=False), _finished_and_taken)
+        counts = len(finishes), len(failures)
+        sent = post("/exchange", FinishedAndTakenShape, body, is_repeatable=False)
+        return self._single(sent, lambda reply: _finished_and_taken(reply, *counts))
 
     def accept(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         super().accept(requests, lease_ms=lease_ms)
@@ -191,7 +193,7 @@ def _finish_outcome(shape: FinishedShape) -> FinishOutcome:
     return None if shape.outcome == "finished" else shape.outcome
 
 
-def _finished_and_taken(reply: FinishedAndTakenShape) -> FinishedAndTaken:
-    finished: list[Any] = read_items(reply.finished, _finish_outcome)
-    failed: list[Any] = read_items(reply.failed, lambda item: item.outcome)
+def _finished_and_taken(reply: FinishedAndTakenShape, finishes: int, fails: int) -> FinishedAndTaken:
+    finished: list[Any] = read_items(reply.finished, finishes, _finish_outcome)
+    failed: list[Any] = read_items(reply.failed, fails, lambda item: item.outcome)
     return FinishedAndTaken(finished, failed, Taken([job_of(shape) for shape in reply.jobs], reply.next_due_at_ms))

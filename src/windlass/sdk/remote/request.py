@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import contextlib
+from collections.abc import Generator, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
@@ -11,6 +12,7 @@ import msgspec
 
 from windlass.core import errors
 from windlass.core.errors import REFUSALS, EngineError, EngineUnavailable, EngineUnsuitable, Refusal, WindlassError
+from windlass.core.validation.bounds import MIB, PAYLOAD_MAX, TAKE_MAX
 from windlass.wire.admin import NDJSON
 from windlass.wire.encoding import JSON, MSGPACK
 from windlass.wire.problems import Problem
@@ -20,6 +22,8 @@ from .address import ServerAddress
 T = TypeVar("T")
 API_PREFIX = "/api/v1"
 RESPONSE_TIMEOUT_S = 30.0  # in addition to the time that the server may wait
+RESPONSE_MAX = 2 * TAKE_MAX * PAYLOAD_MAX  # bytes: a response with the largest payloads fits, an endless one ends
+ERROR_RESPONSE_MAX = MIB
 _encode = msgspec.msgpack.Encoder().encode
 _ENGINE_ERRORS: dict[str, type[WindlassError]] = {
     error.code: error
@@ -32,6 +36,7 @@ _ENGINE_ERRORS: dict[str, type[WindlassError]] = {
         errors.EngineUnsuitable,
     )
 }
+SHAPE_ERRORS = (msgspec.MsgspecError, ValueError, LookupError, ArithmeticError, RecursionError)
 _PROXY_STATUSES = (502, 503, 504)  # proxies use these for an unavailable server
 
 
@@ -130,13 +135,33 @@ def read_response(address: ServerAddress, request: ApiRequest, response: ApiResp
         raise error_of(address, request.path, response)
     if request.response_type is None:
         return None
-    try:
+    with reading_response(address, request.path):
         return _decoder(request.response_type)(response.body)
-    except msgspec.MsgspecError as error:
-        raise EngineUnsuitable(
-            f"The server at {address} is not a Windlass server of this version: the response to {request.path} has "
-            f"another shape ({error})."
-        ) from error
+
+
+@contextlib.contextmanager
+def reading_response(address: ServerAddress, path: str = "a request") -> Iterator[None]:
+    """Turn the errors of reading a response with another shape, or with impossible values, into EngineUnsuitable."""
+    try:
+        yield
+    except SHAPE_ERRORS as error:
+        raise wrong_shape(address, path, error) from error
+
+
+def wrong_shape(address: ServerAddress, path: str, error: Exception) -> EngineUnsuitable:
+    return EngineUnsuitable(
+        f"The server at {address} is not a Windlass server of this version: the response to {path} has another shape "
+        f"({error})."
+    )
+
+
+def response_max(status: int) -> int:
+    """Return how many bytes the body of a response may have."""
+    return RESPONSE_MAX if 200 <= status < 300 else ERROR_RESPONSE_MAX
+
+
+def response_too_large(address: ServerAddress, most: int) -> EngineUnsuitable:
+    return EngineUnsuitable(f"The server at {address} sent a response of more than {most:,} bytes. Check the address.")
 
 
 def error_of(address: ServerAddress, path: str, response: ApiResponse) -> WindlassError:
@@ -180,7 +205,7 @@ def _decode_problem(response: ApiResponse) -> Problem | None:
     decoder = _PROBLEMS.get(response.media.partition(";")[0].strip().replace("problem+", ""))
     try:
         return None if decoder is None else decoder(response.body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -21,7 +21,7 @@ from windlass.store.driver import run, run_sync
 
 from .address import ServerAddress
 from .async_session import AsyncHttpSession
-from .request import ApiRequest, RequestFlow, get, read_response
+from .request import ApiRequest, RequestFlow, get, read_response, reading_response
 from .retry_policy import RequestRetryPolicy
 from .sync_session import SyncHttpSession
 
@@ -132,13 +132,15 @@ class RemoteStore:
 
     async def run(self, flow: RequestFlow[T]) -> T:
         await self.open()
-        return await run(flow, self.perform)
+        with reading_response(self.endpoint):
+            return await run(flow, self.perform)
 
     run_unjoined = run  # over HTTP nothing is joined
 
     def run_sync(self, flow: RequestFlow[T]) -> T:
         self.open_sync()
-        return run_sync(flow, self._perform_sync)
+        with reading_response(self.endpoint):
+            return run_sync(flow, self._perform_sync)
 
     def start_sync(self, flow: RequestFlow[T]) -> Callable[[], T]:
         """Return a function that runs the flow. Over HTTP nothing is sent ahead."""

@@ -8,13 +8,23 @@ import select
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 
 from .address import ServerAddress
 from .async_session import CONNECT_S, untrusted_certificate
-from .request import ApiRequest, ApiResponse, answer_lost, build_headers, server_unreachable
+from .request import (
+    ApiRequest,
+    ApiResponse,
+    answer_lost,
+    build_headers,
+    response_max,
+    response_too_large,
+    server_unreachable,
+)
 
 IDLE_MAX = 16  # idle connections that are kept
+READ_AT_ONCE = 64 * 1024
 
 
 class SyncHttpSession:
@@ -33,8 +43,21 @@ class SyncHttpSession:
     def send(self, request: ApiRequest) -> ApiResponse:
         """Send a request once, without retries."""
         with self.open_response(request, timeout_s=request.timeout_s) as response:
-            media = response.getheader("content-type", "")
-            return ApiResponse(response.status, media, response.read())
+            return self.read_response(response, timeout_s=request.timeout_s)
+
+    def read_response(self, response: http.client.HTTPResponse, *, timeout_s: float) -> ApiResponse:
+        """Read the whole body. Raise EngineUnsuitable if it is larger than any answer of a Windlass server."""
+        most, parts, give_up_at_s = response_max(response.status), bytearray(), time.monotonic() + timeout_s
+        while part := response.read1(READ_AT_ONCE):
+            parts += part
+            if len(parts) > most:
+                raise response_too_large(self._address, most)
+            if time.monotonic() > give_up_at_s:
+                raise answer_lost(self._address, f"it sent no whole response within {timeout_s:g} s")
+        if response.length:  # `read1` does not report that the connection was closed before the end
+            raise http.client.IncompleteRead(bytes(parts), response.length)
+        response.close()  # the connection stays open; `read1` does not notice the end of every body
+        return ApiResponse(response.status, response.getheader("content-type", ""), bytes(parts))
 
     @contextlib.contextmanager
     def open_response(
@@ -50,9 +73,9 @@ class SyncHttpSession:
             content = request.content
             headers = {**build_headers(self._token, content_type=request.content_type), **(more or {})}
             connection.request(request.method, f"{self._address.prefix}{request.target}", content, headers)
-            response = connection.getresponse()
-            yield response
-            is_reusable = response.isclosed() and not response.will_close
+            with connection.getresponse() as response:  # it may hold the socket when the connection no longer does
+                yield response
+                is_reusable = response.isclosed() and not response.will_close
         except (OSError, http.client.HTTPException) as error:
             raise answer_lost(self._address, _why(error)) from error
         finally:

@@ -149,10 +149,12 @@ def timeline_of(shape: TimelineShape) -> Timeline:
     return Timeline(job_of(shape.job), [attempt_of(attempt) for attempt in shape.attempts])
 
 
-def read_results(response: Results[A], convert: Callable[[A], T]) -> list[T | Refusal]:
-    """Convert the results of a batch. Problems become refusals."""
-    return read_items(response.results, convert)
+def read_results(response: Results[A], count: int, convert: Callable[[A], T]) -> list[T | Refusal]:
+    """Convert the results of a batch of `count` items. Problems become refusals."""
+    return read_items(response.results, count, convert)
 
 
-def read_items(items: Sequence[Any], convert: Callable[[Any], T]) -> list[T | Refusal]:
+def read_items(items: Sequence[Any], count: int, convert: Callable[[Any], T]) -> list[T | Refusal]:
+    if len(items) != count:
+        raise ValueError(f"{len(items)} results for {count} items")
     return [convert(item.ok) if item.error is UNSET else refusal_of(item.error) for item in items]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.core.text.control_characters import escape_control_in_json
-from windlass.web.listener.messages import Client, Head
+from windlass.web.listener.messages import Client, Head, path_for_logs
 
 PENDING_MAX = 50_000  # unwritten lines; further requests are only counted
 BATCH_LINES = 500  # lines in one log record on the own handler: a record costs ten times as much as a line
@@ -41,7 +41,7 @@ class AccessLogLine(msgspec.Struct, frozen=True):
     peer: str
     who: str  # name of the token; empty if the request was not admitted
     method: str
-    path: str  # without the query, which may hold private values
+    path: str  # without the query and the secret of a signed link
     status: int
     bytes: int
     ms: float
@@ -120,7 +120,7 @@ def encode_record(record: _AccessRecord) -> str:
         peer=record.peer,
         who=head.principal_name,
         method=head.method,
-        path=head.path,
+        path=path_for_logs(head.path),
         status=record.status,
         bytes=record.size,
         ms=round(record.duration_s * 1000, 3),

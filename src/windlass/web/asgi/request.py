@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.web.listener import serializer
 from windlass.web.listener.deferred import DeferredAnswer
-from windlass.web.listener.messages import Client, IncompleteBody, Plan, Reply, Request, Response, StreamedResponse
+from windlass.web.listener.messages import (
+    Client,
+    IncompleteBody,
+    Plan,
+    Reply,
+    Request,
+    Response,
+    StreamedResponse,
+    path_for_logs,
+)
 
 from .body import BufferedBody, ClientGone, stream_body
 from .scope import BadScope, Message, MountedHead, Receive, Scope, Send, head_of, peer_of
@@ -61,7 +70,8 @@ class AsgiRequest:
         except Exception:
             if self._is_answered:
                 raise
-            log.exception("%s %s failed unexpectedly; it is answered 500.", self._scope["method"], self._scope["path"])
+            path = path_for_logs(self._scope["path"])
+            log.exception("%s %s failed unexpectedly; it is answered 500.", self._scope["method"], path)
             return self._refuse(500, _FAILED)
 
     def _refuse(self, status: int, detail: str) -> Response:

@@ -117,6 +117,8 @@ def _after_prefix(raw: str, prefix: str) -> str | None:
     does not show its end."""
     at = 0
     for wanted in prefix.encode():
+        if at >= len(raw):  # bytes that are no UTF-8 were sent without escapes
+            return None
         is_quoted = raw[at] == "%" and bool(_ESCAPE.match(raw, at))
         found = int(raw[at + 1 : at + 3], 16) if is_quoted else ord(raw[at])
         if found != wanted:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from . import serializer
 from .deferred import DeferredAnswer
 from .in_flight import InFlightRequest
-from .messages import Client, IncompleteBody, Reply, Request, Response, StreamedResponse
+from .messages import Client, IncompleteBody, Reply, Request, Response, StreamedResponse, path_for_logs
 from .parser import BETWEEN, HEAD, RequestParser
 from .reader import RequestReader
 from .writer import ResponseWriter
@@ -205,7 +205,8 @@ class HttpConnection(RequestReader):
         """Log the exception of a handler and answer 500."""
         head = in_flight.head
         assert head is not None  # noqa: S101 — it has a handler
-        log.exception("The handler of %s %s failed unexpectedly; the request is answered 500.", head.method, head.path)
+        path = path_for_logs(head.path)
+        log.exception("The handler of %s %s failed unexpectedly; the request is answered 500.", head.method, path)
         self._answer_failure(in_flight, 500, "The server failed to answer; its log says why.")
 
     def _answer_failure(self, in_flight: InFlightRequest, status: int, detail: str) -> None:

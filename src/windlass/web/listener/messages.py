@@ -9,6 +9,14 @@ import msgspec
 
 from .deferred import DeferredAnswer
 
+SIGNED_LINKS = "/signals/"  # below it are signed links; such a URL is a permission
+
+
+def path_for_logs(path: str) -> str:
+    """Return a path without the secret of a signed link."""
+    before, mark, secret = path.partition(SIGNED_LINKS)
+    return f"{before}{mark}…" if secret else path
+
 
 class Head(msgspec.Struct, gc=False):
     """Head of a request: everything before its body."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .deferred import DeferredAnswer
 from .in_flight import BodyStream, InFlightRequest
-from .messages import Client, Plan, Response
+from .messages import Client, Plan, Response, path_for_logs
 from .parser import BETWEEN, BODY, HttpProtocolError, RequestParser
 from .writer import ResponseWriter
 
@@ -154,9 +154,8 @@ class RequestReader(asyncio.Protocol):
         try:
             return self._listener.application.plan(head)
         except Exception:
-            log.exception(
-                "Could not plan %s %s because of an unexpected error; it is answered 500.", head.method, head.path
-            )
+            path = path_for_logs(head.path)
+            log.exception("Could not plan %s %s because of an unexpected error; it is answered 500.", head.method, path)
             return self._writer.refuse(500, "The server failed to look at the request; its log says why.", in_flight)
 
     def receive(self, in_flight: InFlightRequest, piece: bytes) -> None:

@@ -16,6 +16,7 @@ from windlass.cli.records import to_record
 from windlass.core.access.admin_tokens import admin_tokens, lasting_until_ms
 from windlass.core.access.tokens import NewToken, Role, Token, Tokens
 from windlass.core.text import humanize
+from windlass.core.text.control_characters import printable
 from windlass.core.validation.tokens import TOKEN_RATE_MAX
 from windlass.service import Service
 
@@ -80,7 +81,7 @@ def create(
     before = service.tokens().wait()
     created = service.create_token(new, needs_admin=not force).wait()
     print_note(f"Token {name} is created. Keep it safe: it is not shown again.")
-    click.echo(created.text)
+    click.echo(printable(created.text))
     print_note("Send it as `Authorization: Bearer …`, or set WINDLASS_TOKEN for clients.")
     print_note(_describe_grant(created.token))
     for sentence in _consequences(before, created.token):

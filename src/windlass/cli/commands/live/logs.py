@@ -9,10 +9,11 @@ import click
 
 from windlass.cli.job_names import with_job
 from windlass.cli.job_page import log_line
-from windlass.cli.output import format_count, json_option, print_json_line, print_note, printable
+from windlass.cli.output import format_count, json_option, print_json_line, print_note
 from windlass.cli.records import to_record
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.log import KeptLine, Logs
+from windlass.core.text.control_characters import printable
 from windlass.sdk.deployment import AnyStore, make_service
 from windlass.sdk.job_events import follow_job
 from windlass.service import Service

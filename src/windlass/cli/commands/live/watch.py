@@ -21,13 +21,13 @@ from windlass.cli.output import (
     print_json_line,
     print_note,
     print_text,
-    printable,
 )
 from windlass.cli.parameters import DURATION
 from windlass.cli.records import blob_fields, to_record
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.ids import format_id, short_id
 from windlass.core.job import Ending, Timeline
+from windlass.core.text.control_characters import printable
 from windlass.core.text.durations import format_duration
 from windlass.core.text.error_text import error_line
 from windlass.sdk.deployment import AnyStore, make_service

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import click
 
-from windlass.cli.output import format_count, print_note, printable
+from windlass.cli.output import format_count, print_note
 from windlass.core.export.backup_point import BackupPoint
+from windlass.core.text.control_characters import printable
 
 
 def print_point(point: BackupPoint, namespace: str, *, is_error_stream: bool = False) -> None:

@@ -54,7 +54,7 @@ def _redeliver(items: Sequence[CallbackItemShape]) -> RequestFlow[list[str | Ref
     for start in range(0, len(items), ITEMS_MAX):
         body = Items(list(items[start : start + ITEMS_MAX]))
         reply = yield post("/callbacks:redeliver", Results[RedeliveredShape], body)
-        found += read_results(reply, lambda result: result.status)
+        found += read_results(reply, len(body.items), lambda result: result.status)
     return found
 
 

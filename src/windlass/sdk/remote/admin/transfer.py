@@ -149,7 +149,7 @@ class RemoteExport:
         reading = _Reading()
         async with self._store.session.open_response(self._request, read_s=SILENT_S) as response:
             if response.status != 200:
-                raise self._refusal(response.status, response.content_type, await response.read())
+                raise self._refusal(await self._store.session.read_response(response))
             async for chunk in response.content.iter_any():
                 for line in reading.feed(chunk):
                     yield line
@@ -160,13 +160,13 @@ class RemoteExport:
         reading = _Reading()
         with self._store.sync_session.open_response(self._request, timeout_s=SILENT_S) as response:
             if response.status != 200:
-                raise self._refusal(response.status, response.getheader("content-type", ""), response.read())
+                raise self._refusal(self._store.sync_session.read_response(response, timeout_s=SILENT_S))
             while chunk := response.read1(CHUNK_BYTES):
                 yield from reading.feed(chunk)
         self._check_end(reading)
 
-    def _refusal(self, status: int, media: str, body: bytes) -> WindlassError:
-        return error_of(self._store.endpoint, self._request.path, ApiResponse(status, media, body))
+    def _refusal(self, response: ApiResponse) -> WindlassError:
+        return error_of(self._store.endpoint, self._request.path, response)
 
     def _check_end(self, reading: _Reading) -> None:
         if not reading.is_complete:

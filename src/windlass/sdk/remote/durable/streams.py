@@ -18,7 +18,7 @@ from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec
 from windlass.core.states import State
 from windlass.sdk.remote.facet import RemoteFacet
-from windlass.sdk.remote.request import ApiRequest, ApiResponse, answer_lost, error_of, get
+from windlass.sdk.remote.request import ApiRequest, answer_lost, error_of, get, reading_response
 from windlass.sdk.remote.translation import blob_of, state_of, value_fields
 from windlass.store.operation import BatchOperation, Operation
 from windlass.wire.durable.streams import (
@@ -69,10 +69,11 @@ class RemoteStreamOperations(RemoteFacet):
         address, parser = self.remote.endpoint, FrameParser()
         async with self.remote.session.open_response(request, {"Accept": EVENT_STREAM}, read_s=SILENT_S) as response:
             if response.status != 200:
-                body = ApiResponse(response.status, response.content_type, await response.read())
-                raise error_of(address, request.path, body)
+                raise error_of(address, request.path, await self.remote.session.read_response(response))
             while chunk := await _read_chunk(response):
-                for page in _pages_of(parser.feed(chunk)):
+                with reading_response(address, request.path):
+                    pages = list(_pages_of(parser.feed(chunk)))
+                for page in pages:
                     yield page
         raise answer_lost(address, "it has closed the connection")
 
