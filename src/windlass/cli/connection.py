@@ -19,6 +19,8 @@ from windlass.settings import Settings, load
 from windlass.store.connection.endpoint import ClusterSeeds, SentinelGroup
 from windlass.store.store import Store
 
+from .audit.service import AuditedService
+
 NOTICE_AFTER_S = 2.0  # of waiting
 REACHED_WITHIN_S = 1.0  # then it is tested whether the address accepts a connection
 CONNECT_WITHIN_S = 1.0
@@ -61,9 +63,14 @@ class EngineOptions(NamedTuple):
         is_patient = any(origin.name == "patience" and origin.source != "default" for origin in origins)
         try:
             _open(store, is_patient)
-            yield make_service(store)
+            yield make_audited_service(store)
         finally:
             store.close_sync()
+
+
+def make_audited_service(store: AnyStore) -> Service:
+    """Return a service whose changes are in the audit log. A server writes the entries of what it is asked to do."""
+    return AuditedService(store) if isinstance(store, Store) else make_service(store)
 
 
 def engine_options(command: CommandFunction) -> CommandFunction:

@@ -51,7 +51,7 @@ COMMANDS = {
     "workers": ("workers:workers", "List and stop workers."),
     "top": ("top:top", "Watch queues and workers."),
     "tokens": ("access.tokens:tokens", "Create, list and revoke access tokens."),
-    "audit": ("access.audit:audit", "List actions through servers with their authors, newest first."),
+    "audit": ("access.audit:audit", "List actions with their authors, newest first."),
     "filters": ("access.filters:filters", "List and remove saved filters of the dashboard."),
     "doctor": ("doctor:doctor", "Check for inconsistencies and risks."),
     "engine": ("engine:engine", "Administer the engine itself."),

@@ -12,7 +12,13 @@ import click
 import msgspec
 
 from windlass import server
-from windlass.cli.connection import EngineOptions, engine_options, open_or_report, run_within
+from windlass.cli.connection import (
+    EngineOptions,
+    engine_options,
+    make_audited_service,
+    open_or_report,
+    run_within,
+)
 from windlass.cli.engine_page import ProbeResult, print_probe, print_probe_json
 from windlass.cli.output import format_count, json_option, printable
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
@@ -24,7 +30,7 @@ from windlass.core.errors import (
     Unauthorized,
     WindlassError,
 )
-from windlass.sdk.deployment import make_service, make_store
+from windlass.sdk.deployment import make_store
 from windlass.settings import Settings
 from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
 from windlass.store.topology.cluster import Cluster
@@ -134,7 +140,8 @@ def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str]:
     store = make_store(engine.settings(allow_eviction=True))
     try:
         open_or_report(store)
-        diagnosis = make_service(store).doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
+        service = make_audited_service(store)
+        diagnosis = service.doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
         _clear()
         found = store.deployment
         name = f"{found.product} {found.version}, " if found else ""
