@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from windlass import server
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import (
     EngineOptions,
     engine_options,
@@ -58,6 +59,7 @@ SEVERITIES = {
     help="Instead: show what this engine can and cannot do for Windlass. Takes 5 s at most and leaves nothing behind.",
 )
 @json_option
+@accepted_yes_option
 @engine_options
 def doctor(repair: bool, probed_url: str | None, as_json: bool, engine: EngineOptions) -> None:
     """Check for inconsistent records and indexes, and for risky engine settings.

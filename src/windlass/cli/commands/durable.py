@@ -10,7 +10,7 @@ from itertools import islice
 import click
 
 from windlass.cli import step_page, stream_page
-from windlass.cli.bulk import confirm, report_each, yes_option
+from windlass.cli.bulk import accepted_yes_option, confirm, report_each, yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.job_names import with_job
 from windlass.cli.job_selection import JobSelection, find
@@ -71,6 +71,7 @@ def steps(service: Service, job_id: bytes, as_json: bool) -> None:
 @with_job
 @click.argument("name")
 @click.argument("value", type=PAYLOAD, required=False)
+@accepted_yes_option
 def signal(service: Service, job_id: bytes, name: str, value: Blob | None) -> None:
     """Send the signal NAME to a job. VALUE is JSON; - reads standard input, @FILE a file. Default: null.
 
@@ -89,6 +90,7 @@ def signal(service: Service, job_id: bytes, name: str, value: Blob | None) -> No
 @click.argument("name")
 @click.option("--expires", type=DURATION, default=EXPIRES_IN_MS, help="How long the URL is valid. Default: 7d.")
 @click.option("--server", default="", help="Address of the server, e.g. https://jobs.example.com.")
+@accepted_yes_option
 def signal_url(service: Service, job_id: bytes, name: str, expires: int, server: str) -> None:
     """Create a URL that sends the signal NAME to a job.
 

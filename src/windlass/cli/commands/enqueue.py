@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from windlass.cli.blobs import blob_text, error_text
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import is_for_people, json_option, print_json, print_note, print_text, printable
 from windlass.cli.parameters import (
@@ -78,6 +79,7 @@ TRY_AGAIN = 75
 @click.option("--wait", is_flag=True, help="Wait for the end of the job and print its result.")
 @click.option("--wait-limit", type=DURATION, help="Wait at most this long, then exit with 75. The job continues.")
 @json_option
+@accepted_yes_option
 @with_service
 def enqueue(
     service: Service,

@@ -309,6 +309,7 @@ def delete(service: Service, ids: tuple[bytes, ...], even_running: bool, yes: bo
     default=0,
     help="Only if the job has this revision.",
 )
+@accepted_yes_option
 @with_job
 def edit(
     service: Service,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from windlass.cli.bulk import progress
+from windlass.cli.bulk import accepted_yes_option, progress
 from windlass.cli.connection import (
     EngineOptions,
     engine_options,
@@ -41,6 +41,7 @@ _OPTIONS = (
     ),
     click.option("--dry-run", is_flag=True, help="Count the jobs and change nothing, neither there nor here."),
     json_option,
+    accepted_yes_option,
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from windlass.cli import queue_page
-from windlass.cli.bulk import BATCH_SIZE, batches, confirm, run_in_batches, yes_option
+from windlass.cli.bulk import BATCH_SIZE, accepted_yes_option, batches, confirm, run_in_batches, yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.job_selection import JobSelection, find
 from windlass.cli.output import (
@@ -148,6 +148,7 @@ def scale(service: Service, queue: str, as_json: bool, **goal: int) -> None:
 @lane_option
 @name_option
 @click.option("--reason", default="", help="Shown by `jobs explain` and `queues show`.")
+@accepted_yes_option
 @with_service
 def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> None:
     """Stop takes from a queue. Running jobs continue.
@@ -165,6 +166,7 @@ def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> No
 @queue_argument
 @lane_option
 @name_option
+@accepted_yes_option
 @with_service
 def resume(service: Service, queue: str, lane: str, name: str) -> None:
     """Allow takes from a queue again.
@@ -285,6 +287,7 @@ def rm(service: Service, queue: str, force: bool, yes: bool) -> None:
 @click.option(
     "--default", "defaults", multiple=True, metavar="PROPERTY", help="Reset a property, e.g. lease; repeatable."
 )
+@accepted_yes_option
 @with_service
 def configure(
     service: Service, queue: str, weights: tuple[tuple[str, str], ...], defaults: tuple[str, ...], **changes: Any

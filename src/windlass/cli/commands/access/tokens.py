@@ -54,6 +54,7 @@ def tokens() -> None:
 @click.option("--expires", type=DURATION, default=0, help="Time until it expires, e.g. 30d. Default: never.")
 @click.option("--note", "remark", default="", help="Shown with the token.")
 @click.option("--force", is_flag=True, help="Create a first token that is no admin token, too.")
+@accepted_yes_option
 @with_service
 def create(
     service: Service,

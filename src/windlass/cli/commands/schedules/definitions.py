@@ -10,6 +10,7 @@ from typing import Any
 import click
 from msgspec import structs
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import CommandFunction, with_service
 from windlass.cli.output import print_fields, print_text
 from windlass.cli.parameters import DURATION, DURATION_OR_FOREVER, INSTANT, PAYLOAD
@@ -83,6 +84,7 @@ def definition_options(command: CommandFunction) -> CommandFunction:
 @click.command()
 @click.argument("schedule_name", metavar="SCHEDULE")
 @with_service
+@accepted_yes_option
 @definition_options
 def add(service: Service, schedule_name: str, given: dict[str, Any], dry_run: bool) -> None:
     """Add a schedule, and print its next occurrences.
@@ -125,6 +127,7 @@ def _refuse_existing(service: Service, name: str) -> None:
 @click.command()
 @click.argument("schedule_name", metavar="SCHEDULE")
 @with_service
+@accepted_yes_option
 @definition_options
 def edit(service: Service, schedule_name: str, given: dict[str, Any], dry_run: bool) -> None:
     """Change a schedule: only what is given. Print its next occurrences.
