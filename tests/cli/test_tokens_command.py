@@ -56,6 +56,13 @@ def test_rm(service: Service) -> None:
     assert (again.code, again.err) == (1, "windlass: There is no token 'shop'.\n")
 
 
+def test_rm_takes_the_id_that_the_list_shows(service: Service) -> None:
+    root(service)
+    run_ok(service, "tokens", "create", "shop", "--role", "work")
+    (token_id,) = [row[6] for row in run_ok(service, "tokens", "ls").rows if row[0] == "shop"]
+    assert run_ok(service, "tokens", "rm", token_id).out == "Token shop is revoked.\n"
+
+
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [

@@ -19,6 +19,7 @@ from windlass.store.store import Store
 from windlass.store.topology import reachability
 
 from .audit.service import AuditedService
+from .names.suggestions import suggesting
 
 NOTICE_AFTER_S = 2.0  # of waiting
 REACHED_WITHIN_S = 0.5  # then it is tested whether anything at the address answers
@@ -89,7 +90,7 @@ def with_service(command: CommandFunction) -> CommandFunction:
     @engine_options
     @functools.wraps(command)
     def wrapper(*args: Any, engine: EngineOptions, **options: Any) -> Any:
-        with engine.service() as service:
+        with engine.service() as service, suggesting(service, options.values()):
             return command(service, *args, **options)
 
     return wrapper

@@ -21,6 +21,7 @@ from windlass.core.errors import (
     PartitionStopped,
     QueueFull,
     TooManyRequests,
+    Unauthorized,
     Unsettled,
     WindlassError,
 )
@@ -113,7 +114,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _with_suggestion(error).show()
         sys.exit(USAGE)
     except WindlassError as error:
-        click.echo(f"windlass: {escape_control(str(error))}", err=True)
+        hint = " The command line takes it from WINDLASS_TOKEN." if isinstance(error, Unauthorized) else ""
+        click.echo(f"windlass: {escape_control(str(error))}{hint}", err=True)
         sys.exit(_exit_code(error))
 
 

@@ -12,8 +12,9 @@ import click
 from windlass.cli import step_page, stream_page
 from windlass.cli.bulk import accepted_yes_option, confirm, report_each, yes_option
 from windlass.cli.connection import with_service
-from windlass.cli.job_names import with_job
 from windlass.cli.job_selection import JobSelection, find
+from windlass.cli.names.jobs import with_job
+from windlass.cli.names.suggestions import note_missing_queue
 from windlass.cli.output import (
     ID,
     Column,
@@ -158,6 +159,8 @@ def awaited(service: Service, queues: tuple[str, ...], name: str, limit: int, as
       windlass jobs awaited
       windlass jobs awaited --queue orders --signal approval
     """
+    for queue in queues:
+        note_missing_queue(service, queue)
     found = (wait for wait in _awaited(service, queues) if name in ("", wait[1].signal))
     shown = islice(found, limit) if limit else found
     now_ms = service.now().wait()

@@ -11,6 +11,7 @@ import click
 from windlass.cli.blobs import blob_text, error_text
 from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
+from windlass.cli.names.suggestions import note_unknown_task
 from windlass.cli.output import is_for_people, json_option, print_json, print_note, print_text, printable
 from windlass.cli.parameters import (
     DURATION,
@@ -128,9 +129,7 @@ def _warn_of_names(service: Service, job: NewJob, misspelt: str) -> None:
     if misspelt:
         print_note(misspelt)
         return
-    with contextlib.suppress(Refusal):
-        for unknown in service.unknown_among(job.queue, [job.name]).wait():
-            print_note(unknown.sentence)
+    note_unknown_task(service, job.queue, job.name)
 
 
 def _make_job(queue: str, name: str, payload: Blob, options: dict[str, Any]) -> NewJob:

@@ -12,6 +12,7 @@ from windlass.cli import queue_page
 from windlass.cli.bulk import BATCH_SIZE, accepted_yes_option, batches, confirm, run_in_batches, yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.job_selection import JobSelection, find
+from windlass.cli.names.suggestions import note_missing_queue
 from windlass.cli.output import (
     Column,
     DurationCell,
@@ -114,7 +115,7 @@ def show(service: Service, queue: str, as_json: bool) -> None:
         print_json(to_record(page))
     else:
         queue_page.show(page)
-    if queue_page.note_if_missing(service, queue):
+    if note_missing_queue(service, queue):
         sys.exit(1)
 
 
@@ -136,6 +137,7 @@ def scale(service: Service, queue: str, as_json: bool, **goal: int) -> None:
     Example:
       windlass queues scale mail --target 10 --max 20
     """
+    note_missing_queue(service, queue)
     answer = service.scale(queue, ScaleTarget(**goal)).wait()
     if as_json:
         print_json(to_record(answer))
@@ -157,7 +159,7 @@ def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> No
     Example:
       windlass queues pause mail --reason "provider is down"
     """
-    queue_page.note_if_missing(service, queue)
+    note_missing_queue(service, queue)
     is_new = service.pause(queue, lane=lane, name=name, reason=reason).wait()
     print_text(f"{_describe_target(queue, lane, name)} {'is paused' if is_new else 'was already paused'}.")
 
@@ -175,7 +177,7 @@ def resume(service: Service, queue: str, lane: str, name: str) -> None:
     Example:
       windlass queues resume mail
     """
-    queue_page.note_if_missing(service, queue)
+    note_missing_queue(service, queue)
     was_paused = service.resume(queue, lane=lane, name=name).wait()
     print_text(f"{_describe_target(queue, lane, name)} {'is resumed' if was_paused else 'was not paused'}.")
 
@@ -201,7 +203,7 @@ def purge(service: Service, queue: str, states: tuple[str, ...], yes: bool) -> N
     Example:
       windlass queues purge mail --yes
     """
-    if queue_page.note_if_missing(service, queue):
+    if note_missing_queue(service, queue):
         sys.exit(1)
     wanted = [state for state in PURGED if not states or state in states]
     (stats,) = service.stats([queue]).wait()
@@ -243,7 +245,7 @@ def rm(service: Service, queue: str, force: bool, yes: bool) -> None:
     Example:
       windlass queues rm mial --yes
     """
-    if queue_page.note_if_missing(service, queue):
+    if note_missing_queue(service, queue):
         sys.exit(1)
     confirm(f"Remove queue {queue} with its properties and history?", yes)
     service.remove_queue(queue, force=force).wait()
@@ -308,7 +310,7 @@ def configure(
         raise click.UsageError(
             "Give at least one change, e.g. --lease 1m; `windlass queues show` shows the properties."
         )
-    queue_page.note_if_missing(service, queue)
+    note_missing_queue(service, queue)
     configuration = service.configure(queue, wanted).wait()
     if lanes:
         service.set_weights(queue, lanes).wait()

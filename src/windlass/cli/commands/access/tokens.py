@@ -145,7 +145,7 @@ def _as_record(token: Token) -> dict[str, Any]:
 @accepted_yes_option
 @with_service
 def rm(service: Service, name: str, force: bool) -> None:
-    """Revoke a token. Servers refuse it within a second.
+    """Revoke a token, by its name or its id. Servers refuse it within a second.
 
     The last admin token is kept, unless --force is given.
 
@@ -153,5 +153,8 @@ def rm(service: Service, name: str, force: bool) -> None:
     Example:
       windlass tokens rm shop
     """
+    known = service.tokens().wait().tokens
+    if all(token.name != name for token in known):
+        name = next((token.name for token in known if token.id == name), name)
     service.revoke_token(name, needs_admin=not force).wait()
     print_text(f"Token {name} is revoked.")
