@@ -153,7 +153,7 @@ def find_unreachable(store: AnyStore) -> str:
     """Return why nothing answers; empty if something does, or if a command starts the engine."""
     if isinstance(store, Store):
         return "" if store.is_embedded else reachability.find_unreachable(store.endpoint, NODES_WITHIN_S)
-    from windlass.sdk.remote.reachability import find_unreachable as find_unreachable_server
+    from .server_reachability import find_unreachable as find_unreachable_server
 
     return find_unreachable_server(store.endpoint)
 

@@ -61,6 +61,17 @@ def note_missing_queue(service: Service, queue: str) -> bool:
     return not presence.exists
 
 
+def note_misspelt_queue(service: Service, queue: str) -> bool:
+    """Print a note if the queue does not exist and one with a similar name does. Return whether it looks misspelt. A
+    queue may come later than what names it, so without a similar name there is no note."""
+    with contextlib.suppress(Refusal):  # a token to produce jobs may not read queues
+        presence = service.queue_presence(queue).wait()
+        if presence.suggestion:
+            print_note(presence.sentence)
+            return True
+    return False
+
+
 def note_unknown_task(service: Service, queue: str, name: str) -> None:
     """Print a note if live workers serve the queue and none of them knows the task."""
     with contextlib.suppress(Refusal):  # a token to produce jobs may not read queues

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import CommandFunction, with_service
-from windlass.cli.names.suggestions import note_missing_queue, note_unknown_task
+from windlass.cli.names.suggestions import note_misspelt_queue, note_unknown_task
 from windlass.cli.output import print_fields, print_text
 from windlass.cli.parameters import DURATION, DURATION_OR_FOREVER, INSTANT, PAYLOAD
 from windlass.core.errors import BadInput, UnknownSchedule
@@ -113,10 +113,10 @@ def add(service: Service, schedule_name: str, given: dict[str, Any], dry_run: bo
     )
     wanted = _changed(Schedule(name=schedule_name, job=job), given)
     setting = service.schedule(wanted)  # validates it
-    is_missing = note_missing_queue(service, wanted.job.queue)
+    is_misspelt = note_misspelt_queue(service, wanted.job.queue)
     status = None if dry_run else setting.wait()
     _report(service, wanted, status, f"{'would be' if dry_run else 'is'} added")
-    if not is_missing:
+    if not is_misspelt:
         note_unknown_task(service, wanted.job.queue, wanted.job.name)
 
 
@@ -152,7 +152,7 @@ def edit(service: Service, schedule_name: str, given: dict[str, Any], dry_run: b
     wanted = _changed(status.schedule, given)
     setting = service.schedule(wanted, if_revision=status.revision)  # validates it
     _report(service, wanted, status if dry_run else setting.wait(), f"{'would be' if dry_run else 'is'} changed")
-    if ("queue" in given and note_missing_queue(service, wanted.job.queue)) or "name" not in given:
+    if ("queue" in given and note_misspelt_queue(service, wanted.job.queue)) or "name" not in given:
         return
     note_unknown_task(service, wanted.job.queue, wanted.job.name)
 

@@ -7,10 +7,9 @@ import socket
 import ssl
 
 from windlass.core.errors import WindlassError
-
-from .address import ServerAddress
-from .request import NoAnswer, NotReached, get
-from .sync_session import SyncHttpSession
+from windlass.sdk.remote.address import ServerAddress
+from windlass.sdk.remote.request import NoAnswer, NotReached, get
+from windlass.sdk.remote.sync_session import SyncHttpSession
 
 
 def find_unreachable(address: ServerAddress) -> str:
