@@ -43,7 +43,6 @@ from .tasks.middleware import M, Middleware, require_async_function
 from .tasks.options import DEFAULT_QUEUE, TaskOptions
 from .tasks.schedules import ScheduleDecorators
 from .tasks.task import AsyncTask, Call, SyncTask, Task
-from .tasks.unknown_tasks import UnknownTaskWarnings
 
 if TYPE_CHECKING:
     from .testing import Testing
@@ -118,7 +117,6 @@ class Windlass(AppConnection, ScheduleDecorators):
         # for runs with a context; an app with a middleware has no others.
         self.failure_hooks: list[Callable[[Context, Fail, BaseException | None], None]] = []
         self.declared = Declarations()
-        self.unknown_tasks = UnknownTaskWarnings()
 
     # Tasks
 

@@ -123,18 +123,14 @@ class Call(FlowPart[R_co]):
 
     def enqueue(self) -> JobHandle[R_co]:
         app = self.task.app
-        answer = app.service.enqueue_one(self.prepare(), durability=self._options.durability).wait()
-        if app.unknown_tasks.is_new(self.queue, self.task.name):
-            app.unknown_tasks.check(app.service, self.queue, self.task.name)
-        return app.make_handle(self, answer)
+        return app.make_handle(
+            self, app.service.enqueue_one(self.prepare(), durability=self._options.durability).wait()
+        )
 
     async def aenqueue(self) -> JobHandle[R_co]:
         app = self.task.app
-        connection = await app.loop_connection()
-        answer = await connection.batcher.enqueue(self.prepare(), self._options.durability)
-        if app.unknown_tasks.is_new(self.queue, self.task.name):
-            await app.unknown_tasks.acheck(connection.service, self.queue, self.task.name)
-        return app.make_handle(self, answer)
+        batcher = (await app.loop_connection()).batcher
+        return app.make_handle(self, await batcher.enqueue(self.prepare(), self._options.durability))
 
 
 def _make_unique_key(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
