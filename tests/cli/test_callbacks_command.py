@@ -62,10 +62,18 @@ def test_redeliver(service: Service) -> None:
     assert third.key in run_ok(service, "callbacks", "ls").out
 
 
-@pytest.mark.parametrize("arguments", [[], ["--all", "x"], ["x"], ["01890a5d-ac96-7000-8000-b5c1d0b7a3f2-x"]])
-def test_wrong_usage(service: Service, arguments: list[str]) -> None:
+def test_redeliver_by_a_part_of_the_id_of_a_job(service: Service) -> None:
     (callback,) = given_up(service, "a")
-    assert run(service, "callbacks", "redeliver", *arguments).code == 2
+    assert run_ok(service, "callbacks", "redeliver", callback.job.key[-6:]).rows == [[callback.job.key[-6:], "owed"]]
+    assert service.callbacks(given_up=True).wait().callbacks == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [([], 2), (["--all", "x"], 2), (["x"], 1), (["01890a5d-ac96-7000-8000-b5c1d0b7a3f2-x"], 1)]
+)
+def test_wrong_usage(service: Service, arguments: list[str], code: int) -> None:
+    (callback,) = given_up(service, "a")
+    assert run(service, "callbacks", "redeliver", *arguments).code == code
     assert [found.id for found in service.callbacks(given_up=True).wait().callbacks] == [callback.id]
 
 

@@ -44,6 +44,23 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 COMMANDS = dict(leaves(windlass))
 
 
+# Commands that change nothing in a deployment, and so have no --yes.
+READING = {
+    "audit", "completion", "config", "engine check", "engine prepare", "export", "backup create", "backup verify",
+    "jobs explain", "jobs logs", "jobs steps", "jobs stream", "jobs watch", "jobs awaited", "failed groups",
+    "queues scale", "top",
+    "serve", "worker", "processor",  # they run until they are stopped
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_that_changes_something_takes_yes(name: str) -> None:
+    """So a script can add -y to each of them, whether it asks or not."""
+    is_reading = name in READING or name.rpartition(" ")[2] in ("ls", "show")
+    options = [option for parameter in COMMANDS[name].params for option in parameter.opts]
+    assert ("--yes" in options) == ("-y" in options) == (not is_reading)
+
+
 # Help and documentation
 
 

@@ -102,6 +102,18 @@ def test_an_unknown_name_says_what_was_tried_and_changes_nothing(service: Servic
     assert "in other." in run(service, "jobs", "show", key, "-q", "other").err
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("deadbeef", "other unique key, and no id begins or ends with it."),
+        ("f51", "other unique key; a part of an id needs 4 digits or more."),
+        ("order-7", "other unique key."),
+    ],
+)
+def test_what_could_be_a_part_of_an_id_is_named(service: Service, name: str, words: str) -> None:
+    assert run(service, "jobs", "show", name).err.endswith(f"{words}\n")
+
+
 def test_an_id_is_preferred(service: Service) -> None:
     (key,) = make(service, new())
     make(service, new("other", unique=key))

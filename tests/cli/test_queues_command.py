@@ -209,6 +209,11 @@ def test_refuses_invalid_properties(service: Service, options: tuple[str, ...]) 
         (("jobs", "ls", "-q", "mial"), 0),
         (("failed", "ls", "-q", "mial"), 0),
         (("failed", "groups", "-q", "mial"), 0),
+        (("failed", "retry", "-q", "mial", "--yes"), 0),
+        (("failed", "delete", "-q", "mial", "--yes"), 0),
+        (("jobs", "awaited", "-q", "mial"), 0),
+        (("queues", "scale", "mial"), 0),
+        (("schedules", "add", "poll", "--every", "1h", "--queue", "mial", "--job", "n", "--dry-run"), 0),
     ],
 )
 def test_a_queue_that_does_not_exist_is_reported(service: Service, arguments: tuple[str, ...], code: int) -> None:

@@ -56,6 +56,21 @@ def test_rm(service: Service) -> None:
     assert (again.code, again.err) == (1, "windlass: There is no token 'shop'.\n")
 
 
+def test_rm_warns_if_the_last_admin_token_will_expire(service: Service) -> None:
+    root(service)
+    run_ok(service, "tokens", "create", "guest", "--role", "admin", "--expires", "1h")
+    run_ok(service, "tokens", "create", "shop", "--role", "work")
+    assert run_ok(service, "tokens", "rm", "shop").err == ""
+    assert "Warning: the last admin token expires at" in run_ok(service, "tokens", "rm", "root").err
+
+
+def test_rm_takes_the_id_that_the_list_shows(service: Service) -> None:
+    root(service)
+    run_ok(service, "tokens", "create", "shop", "--role", "work")
+    (token_id,) = [row[6] for row in run_ok(service, "tokens", "ls").rows if row[0] == "shop"]
+    assert run_ok(service, "tokens", "rm", token_id).out == "Token shop is revoked.\n"
+
+
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 from rich.console import Console
 
+from tests.docs.console_session import run_in_terminal
 from tests.service.helpers import new, put, take
-from tests.support.console import run, run_ok
+from tests.support.console import environment, run, run_ok
 from windlass.cli import top_frame
+from windlass.core.ids import format_id
 from windlass.core.operations import Finish, WorkerInfo
 from windlass.service import Service
 
@@ -100,7 +106,7 @@ def is_stopping(service: Service, worker: bytes) -> bool:
     return next(item for item in service.workers().wait() if item.id == worker).stopping_since_ms is not None
 
 
-@pytest.mark.parametrize("named", ["mailer", "77777777", "77777777-7777-7777-7777-777777777777"])
+@pytest.mark.parametrize("named", ["mailer", "7777", "77777777", "77777777-7777-7777-7777-777777777777"])
 def test_stop_by_name_or_id(busy: Service, named: str) -> None:
     assert run_ok(busy, "workers", "stop", named).out == "The worker will stop after its running jobs.\n"
     assert is_stopping(busy, WORKER)
@@ -122,7 +128,28 @@ def test_several_workers_of_a_name_are_listed_and_none_is_stopped(busy: Service)
     assert is_stopping(busy, other)
 
 
-@pytest.mark.parametrize("named", ["mailr", "7777777", "88888888", "w"])
+def test_the_end_of_an_id_is_enough_and_several_matches_are_listed(busy: Service) -> None:
+    others = [b"v" * 14 + end for end in (b"12", b"34")]
+    for worker in others:
+        busy.register(worker, WorkerInfo(host="box2")).wait()
+    refused = run(busy, "workers", "stop", "7676")  # both begin with it
+    assert (refused.code, len(refused.rows)) == (1, 2)
+    assert not any(is_stopping(busy, worker) for worker in others)
+    run_ok(busy, "workers", "stop", "…3334")
+    assert [is_stopping(busy, worker) for worker in others] == [False, True]
+
+
+def test_a_worker_without_a_name_is_listed_with_the_beginning_of_its_id(busy: Service, tmp_path: Path) -> None:
+    busy.register(b"v" * 16, WorkerInfo(host="box2")).wait()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shown = run_in_terminal("windlass workers ls", tmp_path, os.environ | environment(busy) | {"PATH": path}, 80, 0)
+    assert "76767676…" in shown
+    assert "77777777…" not in shown, "this one has a name"
+    (row,) = [row for row in run_ok(busy, "workers", "ls").rows if row[2] == "box2"]
+    assert row[:2] == [format_id(b"v" * 16), ""]
+
+
+@pytest.mark.parametrize("named", ["mailr", "777", "88888888", "w"])
 def test_an_unknown_worker_is_refused(busy: Service, named: str) -> None:
     done = run(busy, "workers", "stop", named)
     assert (done.code, done.out) == (1, "")

@@ -284,6 +284,13 @@ async def test_finds_jobs_by_an_indexed_payload_field(page_client: PageClient, s
     assert "orders: order_id" in refused.text
 
 
+@pytest.mark.parametrize("page", ["jobs", "flows"])
+async def test_the_address_with_a_part_of_an_id_leads_to_the_search(page_client: PageClient, page: str) -> None:
+    answer = await page_client.http.get(f"/{page}/79df4d", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/search?q=79df4d")
+    assert (await page_client.get(f"/{page}/nonsense")).status == 400
+
+
 async def test_filters_failed_jobs_by_error(page_client: PageClient, service: Service) -> None:
     enqueue(service, *[NewJob(queue="mail", name="send", retry=ONCE)] * 3)
     timed_out = [fail(service, "mail", f"timed out after {seconds} s") for seconds in (3, 5)]

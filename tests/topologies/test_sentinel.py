@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
+from tests.support.console import run_with_settings
 from tests.topologies.conftest import new_store
-from tests.topologies.nodes import Node, SentinelProcesses, until
+from tests.topologies.nodes import Node, SentinelNode, SentinelProcesses, until
 from tests.topologies.workload import QUEUES, run_through, wait_for_job
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
@@ -73,6 +75,15 @@ async def test_unreachable_sentinels_are_skipped(sentinels: SentinelProcesses) -
     store = new_store(sentinels.url.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:", 1))
     assert isinstance(Service(store).enqueue([NewJob(queue="q", name="n")]).one().wait(), Enqueued)
     store.close_sync()
+
+
+async def test_a_command_reports_that_the_named_primary_is_gone() -> None:
+    """A person waits: this is reported at once, not after the patience of a program."""
+    with SentinelNode(Node(tcp=True), "jobs", None) as sentinel:  # the node is not started
+        url = f"redis+sentinel://127.0.0.1:{sentinel.port}/jobs"
+        done = await asyncio.to_thread(run_with_settings, "queues", "ls", "--url", url)
+    assert done.code == 75
+    assert re.search(r"the sentinels name the primary 127\.0\.0\.1:\d+, and there: Connection refused\.", done.err)
 
 
 async def test_errors_when_the_primary_cannot_be_found(sentinels: SentinelProcesses) -> None:

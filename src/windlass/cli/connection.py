@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,12 +15,16 @@ from windlass.core.errors import EngineUnavailable
 from windlass.sdk.deployment import AnyStore, make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings, load
-from windlass.store.connection.endpoint import ClusterSeeds, SentinelGroup
 from windlass.store.store import Store
+from windlass.store.topology import reachability
+
+from .audit.service import AuditedService
+from .names.suggestions import suggesting
 
 NOTICE_AFTER_S = 2.0  # of waiting
-REACHED_WITHIN_S = 1.0  # then it is tested whether the address accepts a connection
-CONNECT_WITHIN_S = 1.0
+REACHED_WITHIN_S = 0.5  # then it is tested whether anything at the address answers
+NODES_WITHIN_S = 1.9  # all of them together; a busy engine may need a second
+ANSWER_WITHIN_S = 2.0
 T = TypeVar("T")
 CommandFunction = Callable[..., Any]
 
@@ -61,9 +64,14 @@ class EngineOptions(NamedTuple):
         is_patient = any(origin.name == "patience" and origin.source != "default" for origin in origins)
         try:
             _open(store, is_patient)
-            yield make_service(store)
+            yield make_audited_service(store)
         finally:
             store.close_sync()
+
+
+def make_audited_service(store: AnyStore) -> Service:
+    """Return a service whose changes are in the audit log. A server writes the entries of what it is asked to do."""
+    return AuditedService(store) if isinstance(store, Store) else make_service(store)
 
 
 def engine_options(command: CommandFunction) -> CommandFunction:
@@ -82,7 +90,7 @@ def with_service(command: CommandFunction) -> CommandFunction:
     @engine_options
     @functools.wraps(command)
     def wrapper(*args: Any, engine: EngineOptions, **options: Any) -> Any:
-        with engine.service() as service:
+        with engine.service() as service, suggesting(service, options.values()):
             return command(service, *args, **options)
 
     return wrapper
@@ -128,60 +136,36 @@ def _open(store: AnyStore, is_patient: bool) -> None:
 
 
 def open_or_report(store: AnyStore) -> None:
-    """Open a store. If no connection to its engine or server is possible, report that within seconds: a person waits.
+    """Open a store. If nothing that could be its engine or server answers, report that within seconds: a person waits.
     Otherwise, for example while an engine loads its data, wait as long as a program does."""
     opening = BackgroundCall(store.open_sync)
     if opening.result(REACHED_WITHIN_S) is not None:
         return
-    found = run_within(CONNECT_WITHIN_S, lambda: find_unreachable(store))
-    if found is None:  # a name that is not resolved, for example
-        found = f"it does not answer within {REACHED_WITHIN_S + CONNECT_WITHIN_S:g} s"
+    found = run_within(ANSWER_WITHIN_S, lambda: find_unreachable(store))
+    if found is None:  # a name that is not resolved, or a server that is silent
+        found = f"no answer within {REACHED_WITHIN_S + ANSWER_WITHIN_S:g} s"
     if found and opening.result(0) is None:
         raise EngineUnavailable(describe_unreachable(store, found))
     opening.result()
 
 
 def find_unreachable(store: AnyStore) -> str:
-    """Return why none of the addresses accepts a connection; empty if one does, or if a command starts the engine."""
+    """Return why nothing answers; empty if something does, or if a command starts the engine."""
     if isinstance(store, Store):
-        if store.is_embedded:
-            return ""
-        address = store.endpoint
-        if isinstance(address, SentinelGroup | ClusterSeeds):
-            nodes = address.sentinels if isinstance(address, SentinelGroup) else address.seeds
-        else:
-            nodes = (address,)
-        places = [node.unix_path or (node.host, node.port) for node in nodes]
-    else:
-        places = [(store.endpoint.host, store.endpoint.port)]
-    failures = [_try_connection(place, CONNECT_WITHIN_S / len(places)) for place in places]
-    return "" if "" in failures else failures[0]
+        return "" if store.is_embedded else reachability.find_unreachable(store.endpoint, NODES_WITHIN_S)
+    from .server_reachability import find_unreachable as find_unreachable_server
 
-
-def _try_connection(place: str | tuple[str, int], limit_s: float) -> str:
-    """Return why the connection fails; empty if it is accepted."""
-    try:
-        if isinstance(place, tuple):
-            socket.create_connection(place, limit_s).close()
-        else:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.settimeout(limit_s)
-                connection.connect(place)
-    except OSError as error:
-        return error.strerror or str(error) or "timeout"
-    return ""
+    return find_unreachable_server(store.endpoint)
 
 
 def describe_unreachable(store: AnyStore, why: str) -> str:
-    if isinstance(store, Store):
-        return (
-            f"Cannot reach the engine at {store.endpoint}: {why}. Check the address and the port, that the engine runs "
-            "there, and that no firewall blocks it. WINDLASS_PATIENCE=30s waits longer."
-        )
-    return (
-        f"Cannot reach the server at {store.endpoint}: {why}. Check the address and the port, that `windlass serve` "
-        "runs there, and that no firewall blocks it. WINDLASS_PATIENCE=30s waits longer."
-    )
+    is_engine = isinstance(store, Store)
+    what, runs = ("engine", "the engine") if is_engine else ("server", "`windlass serve`")
+    if is_engine and getattr(store.endpoint, "unix_path", None):
+        check = "Check the path of the socket, and that the engine runs on this machine."
+    else:
+        check = f"Check the address and the port, that {runs} runs there, and that no firewall blocks it."
+    return f"Cannot reach the {what} at {store.endpoint}: {why}. {check} WINDLASS_PATIENCE=30s waits longer."
 
 
 @contextlib.contextmanager

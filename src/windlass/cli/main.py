@@ -21,6 +21,7 @@ from windlass.core.errors import (
     PartitionStopped,
     QueueFull,
     TooManyRequests,
+    Unauthorized,
     Unsettled,
     WindlassError,
 )
@@ -51,7 +52,7 @@ COMMANDS = {
     "workers": ("workers:workers", "List and stop workers."),
     "top": ("top:top", "Watch queues and workers."),
     "tokens": ("access.tokens:tokens", "Create, list and revoke access tokens."),
-    "audit": ("access.audit:audit", "List actions through servers with their authors, newest first."),
+    "audit": ("access.audit:audit", "List actions with their authors, newest first."),
     "filters": ("access.filters:filters", "List and remove saved filters of the dashboard."),
     "doctor": ("doctor:doctor", "Check for inconsistencies and risks."),
     "engine": ("engine:engine", "Administer the engine itself."),
@@ -113,7 +114,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _with_suggestion(error).show()
         sys.exit(USAGE)
     except WindlassError as error:
-        click.echo(f"windlass: {printable(str(error), keeps_lines=True)}", err=True)
+        hint = " The command line takes it from WINDLASS_TOKEN." if isinstance(error, Unauthorized) else ""
+        click.echo(f"windlass: {printable(str(error), keeps_lines=True)}{hint}", err=True)
         sys.exit(_exit_code(error))
 
 

@@ -12,7 +12,7 @@ from windlass.core.text import humanize, limit_text
 from windlass.core.text.durations import format_duration
 from windlass.service import Service
 
-from .output import format_brief, format_count, print_fields, print_heading, print_note, print_text, print_title
+from .output import format_brief, format_count, print_fields, print_heading, print_text, print_title
 
 COUNTS = ("queued", "scheduled", "waiting", "suspended", "running", "failed", "cancelled", "finished", "history")
 COUNTERS = ("enqueued", "taken", "finished", "failed", "retried", "cancelled", "recovered")
@@ -58,15 +58,6 @@ def read(service: Service, queue: str) -> QueuePage:
         [state for state in service.limits().wait() if state.limit.matches.may_match_queue(queue)],
         service.unknown_names(queue).wait(),
     )
-
-
-def note_if_missing(service: Service, queue: str) -> bool:
-    """Print a note about a queue that does not exist, with the suggestion of one that does. Return whether it is
-    missing."""
-    presence = service.queue_presence(queue).wait()
-    if not presence.exists:
-        print_note(presence.sentence)
-    return not presence.exists
 
 
 def compute_rates(minutes: Sequence[Minute], now_ms: int) -> Rates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from windlass.core.errors import Refusal
 
@@ -48,6 +48,11 @@ class Operation(Generic[T]):
     def start(self) -> Coroutine[Any, Any, T]:
         """Send the command now, if possible, and return a coroutine for its result."""
         return self._store.start(self._flow())
+
+    def within(self, wrap: Callable[[Flow[T]], Flow[T]]) -> Self:
+        """Return this operation with its flow inside of another flow."""
+        flow = self._flow
+        return type(self)(self._store, lambda: wrap(flow()))
 
 
 class BatchOperation(Operation[list[T | Refusal]]):

@@ -260,6 +260,11 @@ def matcher_shape(matches: Matcher) -> LimitMatcherShape:
     return msgspec.convert(msgspec.to_builtins(matches), LimitMatcherShape)
 
 
+def limit_shape(limit: Limit) -> LimitShape:
+    fields = {name: getattr(limit, name) for name in LimitShape.__struct_fields__ if name != "matches"}
+    return LimitShape(matches=matcher_shape(limit.matches), **fields)
+
+
 def _matches_shape(matches: Matcher) -> MatchesShape:
     without_conditions = {"queue": "", "name": "", "lane": "", "payload": {}}
     return msgspec.convert(without_conditions | msgspec.to_builtins(matches), MatchesShape)

@@ -16,6 +16,7 @@ from tests.support.console import run
 from tests.support.engine_process import EngineProcess
 from windlass.service import Service
 
+from .audited_commands import AUDITED, READ_OVER_A_SERVER, described, read_entries
 from .command_cases import CASES, LOCAL, Target
 from .conftest import RunOverServer, make_token
 
@@ -61,6 +62,9 @@ def test_a_command_works_over_a_server(place: Target, over_server: RunOverServer
     done = over_server(*arguments)
     assert done.code == 0, done
     assert "Unknown" not in done.out
+    entries = read_entries(place.service)
+    assert described(entries) == READ_OVER_A_SERVER.get(name, AUDITED.get(name, []))
+    assert {entry.who for entry in entries} <= {"admin"}  # the name of the token
 
 
 @pytest.mark.parametrize("name", NEED_ENGINE)

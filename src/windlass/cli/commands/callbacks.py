@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from itertools import islice
 
@@ -10,6 +11,7 @@ from msgspec import structs
 
 from windlass.cli.bulk import batches, confirm, yes_option
 from windlass.cli.connection import with_service
+from windlass.cli.names.jobs import find_jobs
 from windlass.cli.output import (
     ID,
     Column,
@@ -25,7 +27,7 @@ from windlass.cli.output import (
 from windlass.cli.records import to_record
 from windlass.core.callbacks.callback import CALLBACKS_MAX, PendingCallback, parse_pending_callback_id
 from windlass.core.errors import BadInput, Refusal, WrongState
-from windlass.core.ids import parse_id
+from windlass.core.ids import id_part, parse_id
 from windlass.core.text.control_characters import printable
 from windlass.service import Service
 
@@ -99,7 +101,8 @@ def _row(pending: PendingCallback, now_ms: int) -> tuple[object, ...]:
 def redeliver(service: Service, ids: tuple[str, ...], all_of_them: bool, queue: str, yes: bool) -> None:
     """Deliver given-up callbacks again.
 
-    Select them by their ids or by the ids of their jobs. They are due at once, and get all their attempts again.
+    Select them by their ids, or by the ids or other names of their jobs. They are due at once, and get all their
+    attempts again.
 
     \b
     Example:
@@ -123,7 +126,7 @@ def redeliver(service: Service, ids: tuple[str, ...], all_of_them: bool, queue: 
 
 
 def _redeliver_each(service: Service, ids: tuple[str, ...]) -> None:
-    answers = service.redeliver([_parse_id(text) for text in ids]).wait()
+    answers = service.redeliver([_parse_id(service, text) for text in ids]).wait()
     for text, answer in zip(ids, answers, strict=True):
         if isinstance(answer, WrongState):
             print_note(f"windlass: {text}: It is still pending: `windlass callbacks ls` shows its next attempt.")
@@ -135,8 +138,13 @@ def _redeliver_each(service: Service, ids: tuple[str, ...]) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _parse_id(text: str) -> bytes:
-    try:
+def _parse_id(service: Service, text: str) -> bytes:
+    """Return the id of a callback, or of the job that has this id, a part of it, or another name."""
+    with contextlib.suppress(BadInput):
         return parse_pending_callback_id(text) if text.count("-") == 5 else parse_id(text)
-    except BadInput as error:
-        raise click.UsageError(str(error)) from error
+    # A job that has ended may not be kept, so a part of its id is looked up among the callbacks.
+    part = id_part(text)
+    found = [pending.id for pending in _read_callbacks(service, given_up=True) if part and part.is_in(pending.job.id)]
+    if len(found) > 1:
+        raise BadInput(f"{text} means {len(found)} callbacks; give the id of one: `windlass callbacks ls --given-up`.")
+    return found[0] if found else find_jobs(service, [text])[0]

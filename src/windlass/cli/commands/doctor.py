@@ -12,7 +12,14 @@ import click
 import msgspec
 
 from windlass import server
-from windlass.cli.connection import EngineOptions, engine_options, open_or_report, run_within
+from windlass.cli.bulk import accepted_yes_option
+from windlass.cli.connection import (
+    EngineOptions,
+    engine_options,
+    make_audited_service,
+    open_or_report,
+    run_within,
+)
 from windlass.cli.engine_page import ProbeResult, print_probe, print_probe_json
 from windlass.cli.output import format_count, json_option, print_note
 from windlass.core.diagnosis import Diagnosis, Finding, Progress, Severity
@@ -26,7 +33,7 @@ from windlass.core.errors import (
 )
 from windlass.core.namespace.format import NamespaceFormat
 from windlass.core.text.control_characters import printable
-from windlass.sdk.deployment import make_service, make_store
+from windlass.sdk.deployment import make_store
 from windlass.settings import Settings
 from windlass.store.topology.capabilities import ProbeOptions, find_capabilities, is_suitable
 from windlass.store.topology.cluster import Cluster
@@ -54,6 +61,7 @@ SEVERITIES = {
     help="Instead: show what this engine can and cannot do for Windlass. Takes 5 s at most and leaves nothing behind.",
 )
 @json_option
+@accepted_yes_option
 @engine_options
 def doctor(repair: bool, probed_url: str | None, as_json: bool, engine: EngineOptions) -> None:
     """Check for inconsistent records and indexes, and for risky engine settings.
@@ -134,7 +142,8 @@ def _diagnose(repair: bool, engine: EngineOptions) -> tuple[Diagnosis, str, Name
     store = make_store(engine.settings(allow_eviction=True))
     try:
         open_or_report(store)
-        diagnosis = make_service(store).doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
+        service = make_audited_service(store)
+        diagnosis = service.doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
         _clear()
         found = store.deployment
         name = f"{found.product} {found.version}, " if found else ""

@@ -10,10 +10,11 @@ from itertools import islice
 import click
 
 from windlass.cli import step_page, stream_page
-from windlass.cli.bulk import confirm, report_each, yes_option
+from windlass.cli.bulk import accepted_yes_option, confirm, report_each, yes_option
 from windlass.cli.connection import with_service
-from windlass.cli.job_names import with_job
 from windlass.cli.job_selection import JobSelection, find
+from windlass.cli.names.jobs import with_job
+from windlass.cli.names.suggestions import note_missing_queue
 from windlass.cli.output import (
     ID,
     Column,
@@ -72,6 +73,7 @@ def steps(service: Service, job_id: bytes, as_json: bool) -> None:
 @with_job
 @click.argument("name")
 @click.argument("value", type=PAYLOAD, required=False)
+@accepted_yes_option
 def signal(service: Service, job_id: bytes, name: str, value: Blob | None) -> None:
     """Send the signal NAME to a job. VALUE is JSON; - reads standard input, @FILE a file. Default: null.
 
@@ -90,6 +92,7 @@ def signal(service: Service, job_id: bytes, name: str, value: Blob | None) -> No
 @click.argument("name")
 @click.option("--expires", type=DURATION, default=EXPIRES_IN_MS, help="How long the URL is valid. Default: 7d.")
 @click.option("--server", default="", help="Address of the server, e.g. https://jobs.example.com.")
+@accepted_yes_option
 def signal_url(service: Service, job_id: bytes, name: str, expires: int, server: str) -> None:
     """Create a URL that sends the signal NAME to a job.
 
@@ -158,6 +161,8 @@ def awaited(service: Service, queues: tuple[str, ...], name: str, limit: int, as
       windlass jobs awaited
       windlass jobs awaited --queue orders --signal approval
     """
+    for queue in queues:
+        note_missing_queue(service, queue)
     found = (wait for wait in _awaited(service, queues) if name in ("", wait[1].signal))
     shown = islice(found, limit) if limit else found
     now_ms = service.now().wait()

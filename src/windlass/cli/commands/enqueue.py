@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from windlass.cli.blobs import blob_text, error_text
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
+from windlass.cli.names.suggestions import note_unknown_task
 from windlass.cli.output import is_for_people, json_option, print_json, print_note, print_text
 from windlass.cli.parameters import (
     DURATION,
@@ -79,6 +81,7 @@ TRY_AGAIN = 75
 @click.option("--wait", is_flag=True, help="Wait for the end of the job and print its result.")
 @click.option("--wait-limit", type=DURATION, help="Wait at most this long, then exit with 75. The job continues.")
 @json_option
+@accepted_yes_option
 @with_service
 def enqueue(
     service: Service,
@@ -127,9 +130,7 @@ def _warn_of_names(service: Service, job: NewJob, misspelt: str) -> None:
     if misspelt:
         print_note(misspelt)
         return
-    with contextlib.suppress(Refusal):
-        for unknown in service.unknown_among(job.queue, [job.name]).wait():
-            print_note(unknown.sentence)
+    note_unknown_task(service, job.queue, job.name)
 
 
 def _make_job(queue: str, name: str, payload: Blob, options: dict[str, Any]) -> NewJob:

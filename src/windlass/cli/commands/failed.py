@@ -12,6 +12,7 @@ import click
 from windlass.cli.bulk import batches, confirm, progress, run_in_batches, yes_option
 from windlass.cli.connection import CommandFunction, with_service
 from windlass.cli.job_selection import JobSelection, find, with_errors
+from windlass.cli.names.suggestions import note_missing_queue
 from windlass.cli.output import (
     ID,
     Column,
@@ -24,7 +25,6 @@ from windlass.cli.output import (
     print_table,
 )
 from windlass.cli.parameters import DURATION_OR_INSTANT, DurationOrInstant
-from windlass.cli.queue_page import note_if_missing
 from windlass.cli.records import to_record
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
@@ -126,7 +126,7 @@ def ls(service: Service, job_filter: FailedFilter, later: bool, limit: int, as_j
       windlass failed ls --queue mail --error timeout --since 1h
     """
     for queue in job_filter.queues:
-        note_if_missing(service, queue)
+        note_missing_queue(service, queue)
     now_ms = service.now().wait()
     skipper = _Skipper()
     found = search(service, job_filter)
@@ -159,7 +159,7 @@ def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
       windlass failed groups --queue mail
     """
     if queue:
-        note_if_missing(service, queue)
+        note_missing_queue(service, queue)
     found = service.failures(queue=queue, name=name, looked_at=LOOKED_AT_MAX).wait()
     now_ms = service.now().wait()
     if as_json:
@@ -252,6 +252,8 @@ def _collect(service: Service, job_filter: FailedFilter) -> tuple[list[bytes], l
     """Collect the ids before the confirmation, so that its number is exact and later failures are not touched. Only
     ids, because there may be a million jobs. Returns jobs that failed by themselves, and jobs that failed because of
     another job."""
+    for queue in job_filter.queues:
+        note_missing_queue(service, queue)
     causes: list[bytes] = []
     consequences: list[bytes] = []
     with progress("Searching", None) as advance:

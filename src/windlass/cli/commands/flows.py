@@ -12,8 +12,8 @@ import click
 from windlass.cli import flow_page
 from windlass.cli.bulk import accepted_yes_option, report_each
 from windlass.cli.connection import CommandFunction, with_service
-from windlass.cli.flow_names import find_flows
-from windlass.cli.job_names import queue_option
+from windlass.cli.names.flows import find_flows
+from windlass.cli.names.jobs import queue_option
 from windlass.cli.output import (
     ID,
     Column,

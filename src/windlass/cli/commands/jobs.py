@@ -13,8 +13,9 @@ from windlass.cli.bulk import accepted_yes_option, confirm, report_each, yes_opt
 from windlass.cli.commands import durable, live
 from windlass.cli.connection import with_service
 from windlass.cli.job_cause import with_cause
-from windlass.cli.job_names import with_job, with_jobs
 from windlass.cli.job_selection import LISTS, JobSelection, Recent, with_saved_filter, with_whole_payloads
+from windlass.cli.names.jobs import with_job, with_jobs
+from windlass.cli.names.suggestions import note_missing_queue
 from windlass.cli.output import (
     DEFAULT_LIMIT,
     ID,
@@ -31,7 +32,6 @@ from windlass.cli.output import (
     print_text,
 )
 from windlass.cli.parameters import DURATION, DURATION_OR_INSTANT, INSTANT, PAYLOAD, DurationOrInstant
-from windlass.cli.queue_page import note_if_missing
 from windlass.cli.records import to_record
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
@@ -127,7 +127,7 @@ def ls(
     if oldest and newest:
         raise click.UsageError("Give --oldest or --newest, not both.")
     for queue in queues:
-        note_if_missing(service, queue)
+        note_missing_queue(service, queue)
     now_ms = service.now().wait()
     created_from_ms = since.before_ms(now_ms) if since else 0
     selection = JobSelection(queues, states, tag, name, created_from_ms, not oldest, text, where)
@@ -309,6 +309,7 @@ def delete(service: Service, ids: tuple[bytes, ...], even_running: bool, yes: bo
     default=0,
     help="Only if the job has this revision.",
 )
+@accepted_yes_option
 @with_job
 def edit(
     service: Service,

@@ -99,6 +99,7 @@ def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
     help="Maximum of starts at once; with --rate.",
 )
 @click.option("--per-key", "key", default="", metavar="PATH", help="Limit each value of this payload field separately.")
+@accepted_yes_option
 @with_service
 def set_limit(
     service: Service,
@@ -156,6 +157,7 @@ def _parse_scalar(text: str) -> Scalar:
 @click.argument("key")
 @click.option("--running", type=click.IntRange(1, UINT32_MAX), metavar="N", help="Maximum of running jobs of the key.")
 @click.option("--note", help="Text for the workers of its jobs; of a download: the proxy.")
+@accepted_yes_option
 @with_service
 def cap(service: Service, limit_name: str, key: str, running: int | None, note: str | None) -> None:
     """Change the cap of one KEY while jobs run.

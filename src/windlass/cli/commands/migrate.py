@@ -10,8 +10,14 @@ from typing import Any, NamedTuple
 
 import click
 
-from windlass.cli.bulk import progress
-from windlass.cli.connection import EngineOptions, engine_options, notify_if_slow, open_or_report
+from windlass.cli.bulk import accepted_yes_option, progress
+from windlass.cli.connection import (
+    EngineOptions,
+    engine_options,
+    make_audited_service,
+    notify_if_slow,
+    open_or_report,
+)
 from windlass.cli.output import Column, format_count, json_option, print_json, print_note, print_table, print_text
 from windlass.cli.records import to_record
 from windlass.downloads.startup import download_base
@@ -21,7 +27,7 @@ from windlass.migration.jobber import JobberReader
 from windlass.migration.mover import Mover
 from windlass.migration.processor import ProcessorReader
 from windlass.migration.report import MigrationReport
-from windlass.sdk.deployment import is_server, make_service, make_store
+from windlass.sdk.deployment import is_server, make_store
 from windlass.sdk.remote.address import parse_server_url
 from windlass.settings import Settings
 from windlass.store.job_source import JobSource
@@ -35,6 +41,7 @@ _OPTIONS = (
     ),
     click.option("--dry-run", is_flag=True, help="Count the jobs and change nothing, neither there nor here."),
     json_option,
+    accepted_yes_option,
 )
 
 
@@ -133,7 +140,7 @@ async def _move(mover: Mover, engine: EngineOptions, advance: Callable[[int], No
     try:
         with notify_if_slow(store):
             await asyncio.to_thread(open_or_report, store)
-        await mover.move_all(make_service(store), advance)
+        await mover.move_all(make_audited_service(store), advance)
     finally:
         await store.close()
 

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from windlass.cli import queue_page
-from windlass.cli.bulk import BATCH_SIZE, batches, confirm, run_in_batches, yes_option
+from windlass.cli.bulk import BATCH_SIZE, accepted_yes_option, batches, confirm, run_in_batches, yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.job_selection import JobSelection, find
+from windlass.cli.names.suggestions import note_missing_queue
 from windlass.cli.output import (
     Column,
     DurationCell,
@@ -129,7 +130,7 @@ def show(service: Service, queue: str, as_json: bool) -> None:
         print_json(to_record(page))
     else:
         queue_page.show(page)
-    if queue_page.note_if_missing(service, queue):
+    if note_missing_queue(service, queue):
         sys.exit(1)
 
 
@@ -151,6 +152,7 @@ def scale(service: Service, queue: str, as_json: bool, **goal: int) -> None:
     Example:
       windlass queues scale mail --target 10 --max 20
     """
+    note_missing_queue(service, queue)
     answer = service.scale(queue, ScaleTarget(**goal)).wait()
     if as_json:
         print_json(to_record(answer))
@@ -163,6 +165,7 @@ def scale(service: Service, queue: str, as_json: bool, **goal: int) -> None:
 @lane_option
 @name_option
 @click.option("--reason", default="", help="Shown by `jobs explain` and `queues show`.")
+@accepted_yes_option
 @with_service
 def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> None:
     """Stop takes from a queue. Running jobs continue.
@@ -171,7 +174,7 @@ def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> No
     Example:
       windlass queues pause mail --reason "provider is down"
     """
-    queue_page.note_if_missing(service, queue)
+    note_missing_queue(service, queue)
     is_new = service.pause(queue, lane=lane, name=name, reason=reason).wait()
     print_text(f"{_describe_target(queue, lane, name)} {'is paused' if is_new else 'was already paused'}.")
 
@@ -180,6 +183,7 @@ def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> No
 @queue_argument
 @lane_option
 @name_option
+@accepted_yes_option
 @with_service
 def resume(service: Service, queue: str, lane: str, name: str) -> None:
     """Allow takes from a queue again.
@@ -188,7 +192,7 @@ def resume(service: Service, queue: str, lane: str, name: str) -> None:
     Example:
       windlass queues resume mail
     """
-    queue_page.note_if_missing(service, queue)
+    note_missing_queue(service, queue)
     was_paused = service.resume(queue, lane=lane, name=name).wait()
     print_text(f"{_describe_target(queue, lane, name)} {'is resumed' if was_paused else 'was not paused'}.")
 
@@ -214,7 +218,7 @@ def purge(service: Service, queue: str, states: tuple[str, ...], yes: bool) -> N
     Example:
       windlass queues purge mail --yes
     """
-    if queue_page.note_if_missing(service, queue):
+    if note_missing_queue(service, queue):
         sys.exit(1)
     wanted = [state for state in PURGED if not states or state in states]
     (stats,) = service.stats([queue]).wait()
@@ -256,7 +260,7 @@ def rm(service: Service, queue: str, force: bool, yes: bool) -> None:
     Example:
       windlass queues rm mial --yes
     """
-    if queue_page.note_if_missing(service, queue):
+    if note_missing_queue(service, queue):
         sys.exit(1)
     confirm(f"Remove queue {queue} with its properties and history?", yes)
     service.remove_queue(queue, force=force).wait()
@@ -300,6 +304,7 @@ def rm(service: Service, queue: str, force: bool, yes: bool) -> None:
 @click.option(
     "--default", "defaults", multiple=True, metavar="PROPERTY", help="Reset a property, e.g. lease; repeatable."
 )
+@accepted_yes_option
 @with_service
 def configure(
     service: Service, queue: str, weights: tuple[tuple[str, str], ...], defaults: tuple[str, ...], **changes: Any
@@ -320,7 +325,7 @@ def configure(
         raise click.UsageError(
             "Give at least one change, e.g. --lease 1m; `windlass queues show` shows the properties."
         )
-    queue_page.note_if_missing(service, queue)
+    note_missing_queue(service, queue)
     configuration = service.configure(queue, wanted).wait()
     if lanes:
         service.set_weights(queue, lanes).wait()

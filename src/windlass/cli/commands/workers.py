@@ -8,6 +8,7 @@ import click
 
 from windlass.cli.bulk import confirm, yes_option
 from windlass.cli.connection import with_service
+from windlass.cli.names.workers import all_workers, find_workers, label_of
 from windlass.cli.output import (
     ID,
     Column,
@@ -20,11 +21,9 @@ from windlass.cli.output import (
     print_text,
 )
 from windlass.cli.records import to_record
-from windlass.core.errors import UnknownWorker, WindlassError
+from windlass.core.errors import WindlassError
 from windlass.core.ids import format_id
 from windlass.core.operations import Worker
-from windlass.core.text.similar_names import suggest_name
-from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 COLUMNS = (
@@ -39,9 +38,6 @@ COLUMNS = (
     Column("seen", rank=6),
     Column("heartbeat"),
 )
-
-
-PREFIX_MIN = 8  # characters of an id: fewer hardly name one worker
 
 
 @click.group()
@@ -80,7 +76,7 @@ def ls(service: Service, as_json: bool) -> None:
 @yes_option
 @with_service
 def stop(service: Service, worker: str, all_of_them: bool, yes: bool) -> None:
-    """Ask a worker to stop gracefully. WORKER is its name, its id, or the beginning of its id.
+    """Ask a worker to stop gracefully. WORKER is its name, its id, or the beginning or end of its id.
 
     The worker receives the request with its next heartbeat. It then takes no more jobs, finishes its running jobs, and
     exits. A supervisor replaces its process. If several workers match, they are listed and none is stopped; --all stops
@@ -92,7 +88,7 @@ def stop(service: Service, worker: str, all_of_them: bool, yes: bool) -> None:
       windlass workers stop 01890a5d-ac96-774b-bcce-b302099a8057
       windlass workers stop mailer --all --yes
     """
-    found = _find(service, worker)
+    found = find_workers(service, worker)
     if len(found) > 1 and not all_of_them:
         now_ms = service.now().wait()
         print_table(COLUMNS, (_row(match, now_ms) for match in found), empty="")
@@ -105,28 +101,6 @@ def stop(service: Service, worker: str, all_of_them: bool, yes: bool) -> None:
         print_text(f"Worker {format_id(match.id)} {will_stop}" if all_of_them else f"The worker {will_stop}")
 
 
-def _find(service: Service, text: str) -> list[Worker]:
-    """Return the workers with this name; or else those whose id begins with the text. An id that is not registered is
-    reported by the request to stop it."""
-    known = list(all_workers(service))
-    named = [worker for worker in known if worker.info.name == text]
-    if named:
-        return named
-    begun = [worker for worker in known if len(text) >= PREFIX_MIN and format_id(worker.id).startswith(text.lower())]
-    if begun:
-        return begun
-    suggestion = suggest_name(text, [worker.info.name for worker in known if worker.info.name])
-    hint = f" Did you mean {suggestion!r}?" if suggestion else ""
-    raise UnknownWorker(f"No worker is called {text!r}, and no id begins with it.{hint} See `windlass workers ls`.")
-
-
-def all_workers(service: Service) -> Iterator[Worker]:
-    start = 0
-    while page := service.workers(start=start, most=PAGE_MAX).wait():
-        yield from page
-        start += len(page)
-
-
 def application_workers(service: Service) -> Iterator[Worker]:
     """Yield the workers of applications, without the parts of servers that take jobs."""
     return (worker for worker in all_workers(service) if not worker.info.component)
@@ -137,7 +111,7 @@ def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:
     longest_ms = max((now_ms - job.since_ms for job in worker.running), default=None)
     return (
         format_id(worker.id),
-        info.name,
+        label_of(worker),
         info.host,
         str(info.pid) if info.pid else "",
         ",".join(info.queues),

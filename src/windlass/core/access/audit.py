@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+
+from windlass.core.ids import format_id
 
 ENTRIES_KEPT = 10_000  # the newest entries
 WORD_MAX = 128  # bytes of who, what, outcome and peer
 TARGET_MAX = 512
 DETAIL_MAX = 1024
 DONE = "done"
+IDS_MAX = 10  # jobs that an entry names
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +38,12 @@ class AuditPage(msgspec.Struct, frozen=True):
 
     entries: list[AuditEntry]
     cursor: str
+
+
+def summarize_ids(ids: Sequence[bytes]) -> str:
+    """Format the jobs of an operation as its target: the first ones, and the number of others."""
+    first = ", ".join(map(format_id, ids[:IDS_MAX]))
+    return f"{first} and {len(ids) - IDS_MAX} more" if len(ids) > IDS_MAX else first
 
 
 def _clean_line(text: str, most_bytes: int) -> str:

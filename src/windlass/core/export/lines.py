@@ -341,6 +341,11 @@ class ImportReport(msgspec.Struct):
     unknown_awaited: int = 0  # dependencies that do not exist
     lines: int = 0
 
+    def summary(self) -> str:
+        """Return the sums as text, for the audit log."""
+        added, existing, refused = (sum(counts.values()) for counts in (self.added, self.existing, self.refused))
+        return f"{self.lines} lines, {added} added, {existing} existing, {refused} refused"
+
 
 def check_counts(line: EndLine, seen: Mapping[str, int]) -> None:
     """Compare the counts of an end line with the lines that were read. A refusal names the first difference."""

@@ -17,6 +17,7 @@ from windlass.dashboard.views.flow.blockers import Blockers, find_blockers
 from windlass.dashboard.views.flow.fold import fold, show_all
 from windlass.dashboard.views.flow.svg import render_graph
 from windlass.dashboard.views.gantt import Gantt, chart_of
+from windlass.dashboard.views.named import redirect_part
 from windlass.web.listener.messages import Response
 
 routes = DashboardRoutes()
@@ -49,6 +50,8 @@ class FlowView(msgspec.Struct, frozen=True):
 @routes.page("/flows/{id}", "flow.html", section="flows", query=FlowQuery)
 async def flow(page: PageContext[FlowQuery]) -> FlowView | Response:
     """Show a flow with its steps."""
+    if redirect := redirect_part(page):
+        return redirect
     try:
         found = await read_flow(page, parse_id(page.path_values["id"]))
     except UnknownFlow:

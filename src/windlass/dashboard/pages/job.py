@@ -27,6 +27,7 @@ from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views import timeline
 from windlass.dashboard.views.durable_steps import STREAM_SHOWN, DurableView, SignalDraft, durable_view
 from windlass.dashboard.views.formats import count, span
+from windlass.dashboard.views.named import redirect_part
 from windlass.dashboard.views.timeline import Phase
 from windlass.dashboard.views.values import RenderedValue, render_value
 from windlass.web.listener.messages import Response
@@ -154,6 +155,8 @@ def _job_ids_in(reason: Reason) -> list[str]:
 @routes.page("/jobs/{id}", "job.html", section="jobs", query=JobQuery)
 async def job(page: PageContext[JobQuery]) -> JobView | Response:
     """Show a job with all its data."""
+    if redirect := redirect_part(page):
+        return redirect
     try:
         return await view_job(page, page.context.job_id, shows_all_steps=bool(page.query.steps))
     except UnknownJob:

@@ -13,6 +13,8 @@ from windlass.core.ids import ID_DIGITS, id_part
 from windlass.core.job_aliases import AliasMatches
 from windlass.core.validation.bounds import UNIQUE_MAX
 from windlass.dashboard.page_context import PageContext
+from windlass.dashboard.rendering import HEADERS, HTML
+from windlass.web.listener.messages import Response
 
 from .queue_names import names_containing
 
@@ -56,3 +58,12 @@ async def _flows(page: PageContext[Any], text: str) -> list[FlowSummary]:
     except BadInput:  # a long text
         return []
     return found.flows
+
+
+def redirect_part(page: PageContext[Any]) -> Response | None:
+    """Redirect from the address of a job or flow with a part of its id, as people write it by hand, to the search."""
+    given = page.path_values["id"]
+    part = id_part(given)
+    if part is None or len(part.digits) == ID_DIGITS:
+        return None
+    return Response(303, b"", (*HEADERS, ("Location", page.link("search", q=given))), HTML)

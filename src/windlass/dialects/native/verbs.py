@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from windlass.core.access.audit import summarize_ids
 from windlass.core.access.tokens import Role
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
@@ -13,7 +14,6 @@ from windlass.web.app.router import Routes
 from windlass.wire.shape import Items, RequestShape, Results, to_results
 
 S = TypeVar("S", bound=RequestShape)
-AUDITED_IDS = 10  # of a batch, in the audit log
 # Takes pairs of a job id and a shape; returns answers in the same order, refusals among them.
 Perform: TypeAlias = Callable[[RequestContext[Any, Any], Sequence[tuple[bytes, Any]]], Awaitable[Sequence[Any]]]
 
@@ -52,7 +52,7 @@ def verb(
         async def run_batch(context: RequestContext[Items[Any], Any]) -> Results[Any]:
             pairs = [(parse_id(item.id), item) for item in context.body.items]
             if is_audited:
-                context.audit_target = _summarize_ids([job_id for job_id, _ in pairs])
+                context.audit_target = summarize_ids([job_id for job_id, _ in pairs])
             await context.check_jobs([job_id for job_id, _ in pairs])
             return to_results(await perform(context, pairs), lambda answer: answer)
 
@@ -68,9 +68,3 @@ def verb(
         return perform
 
     return add
-
-
-def _summarize_ids(ids: Sequence[bytes]) -> str:
-    """Format ids for the audit log: the first ones, and the number of others."""
-    first = ", ".join(map(format_id, ids[:AUDITED_IDS]))
-    return f"{first} and {len(ids) - AUDITED_IDS} more" if len(ids) > AUDITED_IDS else first

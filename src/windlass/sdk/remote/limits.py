@@ -6,13 +6,12 @@ from windlass.core.limits.limit import Aggregation, Level, Limit, LimitState
 from windlass.store.operation import Operation
 from windlass.wire.limits import (
     AggregationShape,
-    LimitShape,
     LimitsShape,
     LimitStateShape,
     MatchedShape,
     SetCapShape,
+    limit_shape,
     matcher_of,
-    matcher_shape,
 )
 
 from .facet import RemoteFacet
@@ -23,10 +22,11 @@ from .translation import copy_fields
 class RemoteLimitOperations(RemoteFacet):
     def limit(self, limit: Limit) -> Operation[int]:
         super().limit(limit)
-        fields = {name: getattr(limit, name) for name in LimitShape.__struct_fields__ if name != "matches"}
-        body = LimitShape(matches=matcher_shape(limit.matches), **fields)
         request = ApiRequest(
-            method="PUT", path=f"/limits/{quote_segment(limit.name)}", response_type=MatchedShape, body=body
+            method="PUT",
+            path=f"/limits/{quote_segment(limit.name)}",
+            response_type=MatchedShape,
+            body=limit_shape(limit),
         )
         return self._single(request, lambda reply: reply.changed)
 

@@ -52,13 +52,20 @@ def handshake(endpoint: Endpoint) -> Iterator[CommandArgs]:
     yield "CLIENT", "SETNAME", "windlass"
 
 
+_CREDENTIAL_HINTS = {
+    "NOAUTH": " Write the user and the password into the URL: redis://user:password@host:6379/0",
+    "WRONGPASS": " Check the user and the password in the URL.",
+}
+
+
 def check_handshake_refusal(endpoint: Endpoint, command: CommandArgs, refusal: EngineReplyError) -> None:
     """Raise the engine's refusal of a handshake command, with the endpoint in the message."""
     if command[0] == "CLIENT" and refusal.kind == "NOPERM":
         return  # the name only helps people who read CLIENT LIST
     if "max number of clients" in str(refusal):
         raise EngineUnavailable(f"{endpoint} accepts no more clients: raise maxclients.") from refusal
-    raise EngineReplyError(str(refusal), f"{endpoint} refused {command[0]!s}: ") from refusal
+    hint = _CREDENTIAL_HINTS.get(refusal.kind, "")
+    raise EngineReplyError(f"{refusal}{hint}", f"{endpoint} refused {command[0]!s}: ") from refusal
 
 
 def connect_error(endpoint: Endpoint, error: OSError, timeout_s: float) -> WindlassError:

@@ -1,4 +1,4 @@
-"""windlass audit: actions through servers, with their authors (docs/access.md)."""
+"""windlass audit: actions and their authors (docs/access.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = (
 @json_option
 @with_service
 def audit(service: Service, limit: int, as_json: bool) -> None:
-    """List actions through servers with their authors, newest first.
+    """List actions with their authors, newest first: through servers, and of the command line on the engine.
 
     The last 10,000 entries are kept. With --json, one object per line.
 

@@ -55,6 +55,7 @@ def tokens() -> None:
 @click.option("--expires", type=DURATION, default=0, help="Time until it expires, e.g. 30d. Default: never.")
 @click.option("--note", "remark", default="", help="Shown with the token.")
 @click.option("--force", is_flag=True, help="Create a first token that is no admin token, too.")
+@accepted_yes_option
 @with_service
 def create(
     service: Service,
@@ -99,10 +100,13 @@ def _consequences(before: Tokens, created: Token) -> Iterator[str]:
     """Yield what changes for others: the first token closes the servers, and the last admin token may expire."""
     if not before.tokens:
         yield "From now on every request to a server needs a token; the dashboard asks for one."
-    after = msgspec.structs.replace(before, tokens=[*before.tokens, created])
-    until_ms = lasting_until_ms(admin_tokens(after))
-    if Role.ADMIN in created.roles and until_ms:
-        at = humanize.humanize_instant(until_ms, before.now_ms)
+    if Role.ADMIN in created.roles:
+        yield from _expiry_warning(msgspec.structs.replace(before, tokens=[*before.tokens, created]))
+
+
+def _expiry_warning(tokens: Tokens) -> Iterator[str]:
+    if until_ms := lasting_until_ms(admin_tokens(tokens)):
+        at = humanize.humanize_instant(until_ms, tokens.now_ms)
         yield f"Warning: the last admin token expires at {at}. Create another one before that time."
 
 
@@ -145,7 +149,7 @@ def _as_record(token: Token) -> dict[str, Any]:
 @accepted_yes_option
 @with_service
 def rm(service: Service, name: str, force: bool) -> None:
-    """Revoke a token. Servers refuse it within a second.
+    """Revoke a token, by its name or its id. Servers refuse it within a second.
 
     The last admin token is kept, unless --force is given.
 
@@ -153,5 +157,12 @@ def rm(service: Service, name: str, force: bool) -> None:
     Example:
       windlass tokens rm shop
     """
+    known = service.tokens().wait()
+    if all(token.name != name for token in known.tokens):
+        name = next((token.name for token in known.tokens if token.id == name), name)
     service.revoke_token(name, needs_admin=not force).wait()
     print_text(f"Token {name} is revoked.")
+    left = [token for token in known.tokens if token.name != name]
+    if len(admin_tokens(known)) > len(admin_tokens(msgspec.structs.replace(known, tokens=left))):
+        for sentence in _expiry_warning(msgspec.structs.replace(known, tokens=left)):
+            print_note(sentence)

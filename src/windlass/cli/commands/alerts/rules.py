@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import (
     Column,
@@ -116,6 +117,7 @@ def _past_row(past: PastIncident, now_ms: int) -> tuple[object, ...]:
 )  # fmt: skip
 @click.option("--note", default="", help="Added to messages: what to do, or where it is written.")
 @click.option("--disabled", is_flag=True, help="Keep the rule, and evaluate it no more.")
+@accepted_yes_option
 @with_service
 def set_rule(
     service: Service,
@@ -165,6 +167,7 @@ def _number(text: str) -> float:
 
 @alerts.command()
 @rule_argument
+@accepted_yes_option
 @with_service
 def rm(service: Service, rule_name: str) -> None:
     """Remove an alert rule. Its open incident ends without a message.
@@ -180,6 +183,7 @@ def rm(service: Service, rule_name: str) -> None:
 @alerts.command()
 @rule_argument
 @click.option("--for", "time", type=DURATION, required=True, help="Time without messages, e.g. 2h; 0s: unmute.")
+@accepted_yes_option
 @with_service
 def mute(service: Service, rule_name: str, time: int) -> None:
     """Send no message about a rule for some time.
@@ -196,6 +200,7 @@ def mute(service: Service, rule_name: str, time: int) -> None:
 
 @alerts.command()
 @rule_argument
+@accepted_yes_option
 @with_service
 def test(service: Service, rule_name: str) -> None:
     """Send a test message to each target of a rule.

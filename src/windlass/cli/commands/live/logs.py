@@ -7,8 +7,8 @@ import contextlib
 
 import click
 
-from windlass.cli.job_names import with_job
 from windlass.cli.job_page import log_line
+from windlass.cli.names.jobs import with_job
 from windlass.cli.output import format_count, json_option, print_json_line, print_note
 from windlass.cli.records import to_record
 from windlass.core.errors import AlreadyEnded, UnknownJob

@@ -12,7 +12,7 @@ import msgspec
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from windlass.cli.blobs import blob_text
-from windlass.cli.job_names import with_jobs
+from windlass.cli.names.jobs import with_jobs
 from windlass.cli.output import (
     console,
     format_count,

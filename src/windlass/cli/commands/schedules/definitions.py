@@ -10,7 +10,9 @@ from typing import Any
 import click
 from msgspec import structs
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import CommandFunction, with_service
+from windlass.cli.names.suggestions import note_misspelt_queue, note_unknown_task
 from windlass.cli.output import print_fields, print_text
 from windlass.cli.parameters import DURATION, DURATION_OR_FOREVER, INSTANT, PAYLOAD
 from windlass.core.errors import BadInput, UnknownSchedule
@@ -83,6 +85,7 @@ def definition_options(command: CommandFunction) -> CommandFunction:
 @click.command()
 @click.argument("schedule_name", metavar="SCHEDULE")
 @with_service
+@accepted_yes_option
 @definition_options
 def add(service: Service, schedule_name: str, given: dict[str, Any], dry_run: bool) -> None:
     """Add a schedule, and print its next occurrences.
@@ -110,8 +113,11 @@ def add(service: Service, schedule_name: str, given: dict[str, Any], dry_run: bo
     )
     wanted = _changed(Schedule(name=schedule_name, job=job), given)
     setting = service.schedule(wanted)  # validates it
+    is_misspelt = note_misspelt_queue(service, wanted.job.queue)
     status = None if dry_run else setting.wait()
     _report(service, wanted, status, f"{'would be' if dry_run else 'is'} added")
+    if not is_misspelt:
+        note_unknown_task(service, wanted.job.queue, wanted.job.name)
 
 
 def _refuse_existing(service: Service, name: str) -> None:
@@ -125,6 +131,7 @@ def _refuse_existing(service: Service, name: str) -> None:
 @click.command()
 @click.argument("schedule_name", metavar="SCHEDULE")
 @with_service
+@accepted_yes_option
 @definition_options
 def edit(service: Service, schedule_name: str, given: dict[str, Any], dry_run: bool) -> None:
     """Change a schedule: only what is given. Print its next occurrences.
@@ -145,6 +152,9 @@ def edit(service: Service, schedule_name: str, given: dict[str, Any], dry_run: b
     wanted = _changed(status.schedule, given)
     setting = service.schedule(wanted, if_revision=status.revision)  # validates it
     _report(service, wanted, status if dry_run else setting.wait(), f"{'would be' if dry_run else 'is'} changed")
+    if ("queue" in given and note_misspelt_queue(service, wanted.job.queue)) or "name" not in given:
+        return
+    note_unknown_task(service, wanted.job.queue, wanted.job.name)
 
 
 def _changed(schedule: Schedule, given: dict[str, Any]) -> Schedule:

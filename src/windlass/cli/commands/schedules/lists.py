@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from windlass.cli.blobs import blob_text
-from windlass.cli.bulk import confirm, yes_option
+from windlass.cli.bulk import accepted_yes_option, confirm, yes_option
 from windlass.cli.commands.schedules import definitions
 from windlass.cli.connection import with_service
 from windlass.cli.output import (
@@ -140,6 +140,7 @@ def _property_fields(status: ScheduleStatus, now_ms: int) -> Iterator[tuple[str,
 
 @schedules.command()
 @name_argument
+@accepted_yes_option
 @with_service
 def run(service: Service, name: str) -> None:
     """Create a job of a schedule now, and print its id.
@@ -156,6 +157,7 @@ def run(service: Service, name: str) -> None:
 @schedules.command()
 @name_argument
 @click.option("--reason", default="", help="Shown with the schedule.")
+@accepted_yes_option
 @with_service
 def pause(service: Service, name: str, reason: str) -> None:
     """Pause a schedule until it is resumed.
@@ -170,6 +172,7 @@ def pause(service: Service, name: str, reason: str) -> None:
 
 @schedules.command()
 @name_argument
+@accepted_yes_option
 @with_service
 def resume(service: Service, name: str) -> None:
     """Resume a paused schedule.

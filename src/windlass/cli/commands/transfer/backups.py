@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import EngineOptions, engine_options, with_service
 from windlass.core.errors import BadInput, BadSetting
 from windlass.core.export.backup import VerifiedBackup, seal, verify
@@ -163,6 +164,7 @@ def _verify(file: str) -> VerifiedBackup:
 
 @backup.command("restore", short_help="Restore a backup into an empty deployment.")
 @click.argument("file")
+@accepted_yes_option
 @with_service
 def restore(service: Service, file: str) -> None:
     """Verify FILE, and restore it into a deployment without data. Start servers and workers afterwards.

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import print_note
 from windlass.core.errors import BadInput
@@ -40,6 +41,7 @@ def export(service: Service, file: str) -> None:
 @click.command("import", short_help="Import an export.")
 @click.argument("file")
 @click.option("--merge", is_flag=True, help="Import into a deployment with data. Existing data is not changed.")
+@accepted_yes_option
 @with_service
 def import_jobs(service: Service, file: str, merge: bool) -> None:
     """Read an export from FILE (or standard input, -). Importing a file again adds nothing twice.

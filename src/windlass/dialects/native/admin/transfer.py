@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from windlass.core import errors
-from windlass.core.export.lines import LINE_MAX, ImportReport
+from windlass.core.export.lines import LINE_MAX
 from windlass.core.text.line_splitter import LineSplitter
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMINS, Routes
@@ -50,7 +50,7 @@ async def import_lines(context: RequestContext[None, ImportQuery]) -> ImportRepo
     context.audit_target, context.audit_detail = "", f"from line {context.query.line}"
     context.check_all_queues()
     report = await context.service.import_part(_lines_of_body(context), first_line=context.query.line)
-    context.audit_detail += f": {_describe(report)}"
+    context.audit_detail += f": {report.summary()}"
     return import_report_shape(report)
 
 
@@ -78,8 +78,3 @@ async def complete_import(context: RequestContext[None, None]) -> CompletedImpor
     context.check_all_queues()
     report = await context.service.complete_import()
     return CompletedImportShape(unknown_awaited=report.unknown_awaited)
-
-
-def _describe(report: ImportReport) -> str:
-    added, existing, refused = (sum(counts.values()) for counts in (report.added, report.existing, report.refused))
-    return f"{report.lines} lines, {added} added, {existing} existing, {refused} refused"

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import click
 
+from windlass.cli.output import ID, Column, print_note, print_table
 from windlass.core.flow import FlowSummary
 from windlass.core.ids import format_id, id_part
 from windlass.core.job import Timeline
 from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
-from .job_names import find_jobs, is_certain, parse_job_id
-from .output import ID, Column, print_note, print_table
+from .jobs import find_jobs, is_certain, parse_job_id
 
 PAGES_READ_MAX = 5  # of up to 2,000 flows each
 _CANDIDATES = (ID, Column("name", shrinks=12), Column("state"))

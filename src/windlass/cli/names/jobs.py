@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from windlass.core.errors import BadInput
-from windlass.core.ids import id_part, parse_id, without_cut_marks
+from windlass.cli.bulk import batches
+from windlass.cli.connection import CommandFunction, with_service
+from windlass.cli.output import ID, Column, format_count, print_note, print_table
+from windlass.core.errors import BadInput, Forbidden
+from windlass.core.ids import PART_DIGITS_MIN, id_part, parse_id, without_cut_marks
 from windlass.core.job import Job, Timeline
 from windlass.core.job_aliases import ALIASES_TRIED, AliasMatches
 from windlass.service import Service
 
-from .bulk import batches
-from .connection import CommandFunction, with_service
-from .output import ID, Column, format_count, print_note, print_table
-
 READ_AT_ONCE = 100  # jobs with their payloads
+_FEW_DIGITS = re.compile(r"[0-9a-fA-F]{1,3}")  # fewer than PART_DIGITS_MIN
 CERTAIN_DIGITS = 12  # of an id: that another job has the same is not expected, so not all jobs need to be examined
 _CANDIDATES = (ID, Column("queue", rank=1, shrinks=10), Column("name", shrinks=12), Column("state"))
 queue_option = click.option("--queue", "-q", default="", help="Queue of the jobs, for a key that several queues use.")
@@ -72,7 +73,10 @@ def _read_by_id(service: Service, names: Sequence[str], queue: str) -> dict[str,
 
 
 def _find(service: Service, name: str, queue: str) -> bytes | None:
-    matches = service.find(name, queue=queue).wait()
+    try:
+        matches = service.find(name, queue=queue).wait()
+    except Forbidden as error:
+        raise Forbidden(f"Without the role read only a whole id finds a job, not {name!r}. {error}") from error
     if len(matches.jobs) == 1 and (matches.is_complete or is_certain(name)):
         return matches.jobs[0].id
     if not matches.jobs and not queue and (job_id := parse_job_id(name)) is not None:
@@ -80,10 +84,18 @@ def _find(service: Service, name: str, queue: str) -> bytes | None:
     if matches.jobs:
         _print_candidates(name, matches.jobs)
     else:
-        print_note(f"windlass: {name}: no job has this {ALIASES_TRIED}{f' in {queue}' if queue else ''}.")
+        print_note(f"windlass: {name}: no job has this {ALIASES_TRIED}{f' in {queue}' if queue else ''}{_part(name)}.")
     if not matches.is_complete:
         print_note(f"windlass: {describe_limit(matches)}")
     return None
+
+
+def _part(name: str) -> str:
+    """Say how a part of an id was looked for, if the name may be one."""
+    if id_part(name) is not None and parse_job_id(name) is None:
+        return ", and no id begins or ends with it"
+    is_short = bool(_FEW_DIGITS.fullmatch(without_cut_marks(name)))
+    return f"; a part of an id needs {PART_DIGITS_MIN} digits or more" if is_short else ""
 
 
 def is_certain(name: str) -> bool:
