@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import Column, json_option, print_json_line, print_table, print_text
 from windlass.cli.records import to_record
@@ -45,6 +46,7 @@ def _row(saved: SavedFilter) -> tuple[object, ...]:
 
 @filters.command("rm")
 @click.argument("name", metavar="NAME")
+@accepted_yes_option
 @with_service
 def rm(service: Service, name: str) -> None:
     """Remove the saved filter NAME, for all users.
