@@ -100,7 +100,7 @@ async def test_change_the_cap_of_a_key(visitor: Visitor, running: Server) -> Non
     await page.get_by_text("Change cap…").click()
     await page.get_by_label("Jobs at once").fill("3")
     await page.get_by_role("button", name="Change cap").click()
-    await expect_message(page, 'Up to 3 jobs of eu may run at once.')
+    await expect_message(page, "Up to 3 jobs of eu may run at once.")
     await expect(page.locator(".stat").filter(has_text="Jobs at once")).to_contain_text("3")
 
 
