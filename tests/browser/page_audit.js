@@ -114,6 +114,33 @@
         const box = target.getBoundingClientRect();
         if (box.width < 24 || box.height < 24) faults.push(`touch target too small (${box.width.toFixed()}×${box.height.toFixed()}): ${excerpt(target)}`);
     }
+    // Buttons of a row cover none of its texts: narrow windows place them over the cards of a table
+    const meet = (one, other) =>
+        Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1 &&
+        Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 1;
+    const clipped = (line, element, row) => {
+        let { left, right, top, bottom } = line;
+        for (; element !== row; element = element.parentElement) {
+            if (style(element).overflowX === "visible") continue;
+            const box = element.getBoundingClientRect();
+            [left, right] = [Math.max(left, box.left), Math.min(right, box.right)];
+            [top, bottom] = [Math.max(top, box.top), Math.min(bottom, box.bottom)];
+        }
+        return { left, right, top, bottom };
+    };
+    for (const row of all("tr").filter((candidate) => isShown(candidate) && candidate.querySelector("button"))) {
+        const buttons = [...row.querySelectorAll("button")].filter(isShown);
+        const texts = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            const { currentNode: text } = texts;
+            if (!text.textContent.trim() || !isShown(text.parentElement)) continue;
+            const range = document.createRange();
+            range.selectNodeContents(text);
+            const lines = [...range.getClientRects()].map((line) => clipped(line, text.parentElement, row));
+            const over = buttons.find((button) => !button.contains(text) && lines.some((line) => meet(line, button.getBoundingClientRect())));
+            if (over) faults.push(`a button covers "${text.textContent.trim().slice(0, 40)}": ${excerpt(over)}`);
+        }
+    }
     const root = document.scrollingElement;
     if (root.scrollWidth > root.clientWidth) {
         const wide = all("body *").filter((element) => isShown(element) && element.getBoundingClientRect().right > root.clientWidth + 1);

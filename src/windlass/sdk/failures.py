@@ -35,7 +35,8 @@ class JobFailed(WindlassError):
         super().__init__(f"Job {job_id} failed{self._describe()}.")
 
     def _describe(self) -> str:
-        details = ": ".join(part for part in (self.type, self.message) if part)
+        kind = "" if self.type.lower() == self.reason else self.type
+        details = ": ".join(part for part in (kind, self.message) if part).removesuffix(".")
         return f" ({self.reason}): {details}" if details else f": {self.reason}"
 
 

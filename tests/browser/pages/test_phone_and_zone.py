@@ -65,11 +65,15 @@ async def test_times_are_in_the_chosen_zone(reader: Visitor, deployment: Deploym
     await expect(page.get_by_text("Times are in Asia/Tokyo.")).to_be_visible()
     local, utc = await instant.text_content(), (await instant.get_attribute("title") or "").removesuffix(" UTC")
     hours = {"local": local, "utc": utc}
+    ended = await page.locator("#life .moments div", has_text="Ended").locator("time").text_content()
+    sentence = page.get_by_text("It failed at")
+    await expect(sentence).to_contain_text(f"It failed at {ended} (")  # in the same zone
     assert (int(str(local)[11:13]) - int(utc[11:13])) % 24 == 9, hours
 
     await page.get_by_role("button", name="Show times in UTC").click()
     await expect(page.get_by_text("Times are in UTC.")).to_be_visible()
     await expect(instant).to_have_text(utc)
+    await expect(sentence).not_to_contain_text(f"It failed at {ended} (")
 
     # The choice is kept in the browser, and holds for charts too
     await page.goto("/")
@@ -89,6 +93,7 @@ async def test_times_are_in_utc_without_scripts(reader: Visitor, deployment: Dep
     await expect(page.get_by_text("Times are in UTC.")).to_be_visible()
     await expect(page.get_by_role("button", name="Show times in UTC")).to_be_hidden()
     assert f"{await instant.text_content()} UTC" == await instant.get_attribute("title")
+    await expect(page.get_by_text("It failed at")).to_contain_text(" UTC (")
 
 
 async def test_first_and_last_start_of_a_job(reader: Visitor, deployment: Deployment) -> None:

@@ -25,7 +25,8 @@ from windlass.service import Service
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio
-MINUTE = 60_000
+SECOND, MINUTE = 1_000, 60_000
+HOUR = 60 * MINUTE
 TARGET = "https://hooks.example.com/a/secret"
 
 
@@ -159,6 +160,21 @@ async def test_failures_per_minute(service: Service, clock: Clock) -> None:
     assert (message["figure"], message["unit"], message["subjects"]) == (0.2, "per_minute", ["q"])
     await clock.after(11 * MINUTE)
     assert await clock.events() == ["alert_over"]
+
+
+@pytest.mark.parametrize("window_ms", [MINUTE, 10 * MINUTE, 7 * HOUR, 24 * HOUR])
+async def test_failures_count_for_the_whole_window(service: Service, clock: Clock, window_ms: int) -> None:
+    """Failures are counted by minutes or longer steps, which the window does not begin or end with."""
+    await service.set_alert(rule_of("failures", threshold=MINUTE / window_ms / 2, window_ms=window_ms))
+    now_ms = (await service.alerts()).now_ms
+    await clock.after(2 * window_ms - now_ms % window_ms - 5 * SECOND)  # just before the next step begins
+    await service.enqueue([new()])
+    [job] = (await service.take(_take("q"))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token, reason="boom")])
+    await clock.after(20 * SECOND)
+    assert [status.state.phase for status in (await service.alerts()).rules] == ["open"]
+    await clock.after(window_ms + 16 * MINUTE)
+    assert [status.state.phase for status in (await service.alerts()).rules] == ["ok"]
 
 
 async def test_the_oldest_age_and_how_long_it_lasts(service: Service, clock: Clock) -> None:

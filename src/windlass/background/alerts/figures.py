@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 
 from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.alerts.incident import SUBJECTS_MAX, AlertState, AlertStatus, Figure
@@ -15,6 +16,8 @@ from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 QUEUES_MAX = 500  # of all rules, by name
+STEPS_MINUTES = (1, 5, 15)  # of histories
+STEPS_PER_WINDOW = 100  # more make the steps longer: a request for histories has a limit
 
 
 class Measurement:
@@ -62,10 +65,19 @@ class Measurement:
                 return await self._engine_risks()
 
     async def _failures(self, rule: AlertRule) -> Figure:
-        names, minutes = [name for name in self._queues if _matches(rule, name)], rule.window_ms // MINUTE_MS
-        histories = await self._service.histories(names, steps=minutes) if names else {}
-        failed = {name: sum(minute.failed for minute in found) for name, found in histories.items()}
-        return self._worst(failed, sum(failed.values()) / minutes)
+        """Measure the failures within the window. Its oldest step counts by the part of it that is in the window."""
+        names = [name for name in self._queues if _matches(rule, name)]
+        if not names:
+            return self._worst({}, 0)
+        step_minutes = next(step for step in STEPS_MINUTES if rule.window_ms <= step * MINUTE_MS * STEPS_PER_WINDOW)
+        step_ms, since_ms = step_minutes * MINUTE_MS, self._now_ms - rule.window_ms
+        steps = ceil(rule.window_ms / step_ms) + 1
+        histories = await self._service.histories(names, step_minutes=step_minutes, steps=steps)
+        failed = {
+            name: sum(step.failed * min(1.0, max(0, step.at_ms + step_ms - since_ms) / step_ms) for step in found)
+            for name, found in histories.items()
+        }
+        return self._worst(failed, round(sum(failed.values()) * MINUTE_MS / rule.window_ms, 4))
 
     async def _without_worker(self, rule: AlertRule) -> dict[str, int]:
         """Return the waiting jobs of each queue from which nothing takes. Workers are read only if one may be."""
@@ -117,7 +129,7 @@ class Measurement:
     def _stats_of(self, rule: AlertRule) -> Iterable[QueueStats]:
         return (stats for stats in self._stats if _matches(rule, stats.queue))
 
-    def _worst(self, by_queue: dict[str, int], value: float) -> Figure:
+    def _worst(self, by_queue: Mapping[str, float], value: float) -> Figure:
         return Figure(value=value, subjects=_largest(by_queue), is_cut=self._is_cut)
 
 
@@ -125,7 +137,7 @@ def _matches(rule: AlertRule, name: str) -> bool:
     return is_queue_allowed(name, (rule.pattern,) if rule.pattern else ())
 
 
-def _largest(values: dict[str, int]) -> tuple[str, ...]:
+def _largest(values: Mapping[str, float]) -> tuple[str, ...]:
     """Return the names with the largest values, without those that have none."""
     named = sorted((item for item in values.items() if item[1] > 0), key=lambda item: (-item[1], item[0]))
     return tuple(name for name, _ in named[:SUBJECTS_MAX])

@@ -12,7 +12,7 @@ from windlass.core.errors import BadInput
 from windlass.core.text.control_characters import printable
 
 from .incident import AlertEvent, AlertState
-from .rule import IN_MS, AlertKind, AlertRule, describe_threshold, format_figure
+from .rule import IN_MS, AlertKind, AlertRule, describe_figure, describe_threshold, format_figure
 
 SUBJECT_MAX = 150  # characters of the subject of a mail
 ALERT_QUEUE = "windlass.alerts"  # the queue that messages name; no job lies in it
@@ -113,7 +113,7 @@ def _summary(rule: AlertRule, event: AlertEvent, state: AlertState, now_ms: int)
         took = format_figure("oldest_age", now_ms - state.since_ms)
         return f"{rule.name} is over after {took}; at worst {format_figure(rule.kind, state.peak)}."
     named = f" ({', '.join(state.subjects)})" if state.subjects else ""
-    return f"{rule.name}: {format_figure(rule.kind, state.value)}{named}."
+    return f"{rule.name}: {describe_figure(rule.kind, state.value)}{named}."
 
 
 def webhook_body(message: AlertMessage, message_id: str) -> bytes:

@@ -88,9 +88,15 @@ def format_figure(kind: AlertKind, figure: float) -> str:
     """Return a figure with its unit."""
     if kind in IN_MS:
         return _format_ms(figure)
-    number = f"{figure:,.2f}".rstrip("0").rstrip(".")
+    number = f"{figure:,.2f}".rstrip("0").rstrip(".") if figure >= 0.01 else f"{figure:.2g}"
     one, many = _UNITS[kind]
     return f"{number} {one if figure == 1 else many}"
+
+
+def describe_figure(kind: AlertKind, figure: float) -> str:
+    """Return a figure as words that say what was measured."""
+    value = format_figure(kind, figure)
+    return {"oldest_age": f"oldest job waits {value}", "schedule_missed": f"{value} late"}.get(kind, value)
 
 
 def _format_ms(figure: float) -> str:

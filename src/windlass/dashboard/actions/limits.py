@@ -84,7 +84,7 @@ async def set_cap(page: PageContext[None], form: CapForm) -> ActionResult:
     page.context.audit_target = form.name
     page.context.audit_detail = msgspec.json.encode({"running": running, "key": form.key}).decode()
     changed = await page.service.set_cap(form.name, form.key, running=running)
-    return ActionResult(f"Up to {running:,} jobs of {changed.key} may run at once.")
+    return ActionResult(f"Up to {running:,} job{'' if running == 1 else 's'} of {changed.key} may run at once.")
 
 
 class NamedForm(Form, frozen=True, kw_only=True):

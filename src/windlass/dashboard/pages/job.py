@@ -7,7 +7,7 @@ import re
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.durable import DurableState, StreamItem
@@ -26,7 +26,7 @@ from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views import timeline
 from windlass.dashboard.views.durable_steps import STREAM_SHOWN, DurableView, SignalDraft, durable_view
-from windlass.dashboard.views.formats import count, span
+from windlass.dashboard.views.formats import count, instants, span
 from windlass.dashboard.views.named import redirect_part
 from windlass.dashboard.views.timeline import Phase
 from windlass.dashboard.views.values import RenderedValue, render_value
@@ -103,10 +103,10 @@ class JobView(msgspec.Struct, frozen=True):
         return [reason.sentence for reason in self.explanation.reasons if reason.sentence[1:-1] not in summary]
 
     def link_jobs(self, sentence: str, page: PageContext[Any]) -> Markup:
-        """Turn the ids of other jobs in a sentence into links."""
+        """Turn the ids of other jobs in a sentence into links, and its instants into those of the viewer's zone."""
         known = {job_id for reason in self.explanation.reasons for job_id in _job_ids_in(reason)}
         parts = [
-            Markup('<a href="{}">{}</a>').format(page.link("jobs", part), part) if part in known else escape(part)
+            Markup('<a href="{}">{}</a>').format(page.link("jobs", part), part) if part in known else instants(part)
             for part in _ID.split(escape_control(sentence))
         ]
         return Markup("").join(parts)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from windlass.core.text.control_characters import escape_control
 from windlass.core.text.durations import format_duration
@@ -15,6 +16,7 @@ NARROW = "\u202f"  # narrow space between a number and its unit, and between tho
 _STEPS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1000, "s"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _SHORT = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)")
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -72,6 +74,21 @@ def when(at_ms: int | None) -> Markup:
     )
 
 
+def instants(text: str) -> Markup:
+    """Mark the instants of a sentence up, so that a script rewrites them in the viewer's time zone."""
+    parts = _INSTANT.split(text)  # every second part is an instant
+    return Markup("").join(_mark_instant(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+
+
+def _mark_instant(text: str) -> Markup:
+    try:
+        at = datetime.strptime(text, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
+    except ValueError:  # a text of a user that looks like an instant
+        return escape(text)
+    element = Markup('<time datetime="{}" data-at="{}" title="{}">{}</time>')
+    return element.format(at.isoformat(), int(at.timestamp() * 1000), text, text)
+
+
 def ago(at_ms: int | None, now_ms: int) -> Markup:
     """Format the time since an instant. A script keeps it current."""
     if not at_ms:
@@ -111,6 +128,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "size": size,
     "percent": percent,
     "when": when,
+    "instants": instants,
     "ago": ago,
     "since": since,
     "until": until,

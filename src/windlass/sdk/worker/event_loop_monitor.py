@@ -123,4 +123,5 @@ def _format_stack(frame: Any) -> str:
     """Format the stack from the code of the job on; without a job, the whole stack."""
     frames = traceback.extract_stack(frame)
     ours = [at for at, entry in enumerate(frames) if entry.filename == runner.__file__]
-    return "".join(traceback.format_list(frames[ours[-1] + 1 :] if ours and ours[-1] + 1 < len(frames) else frames))
+    shown = frames[ours[-1] + 1 :] if ours and ours[-1] + 1 < len(frames) else frames
+    return "".join(traceback.format_list(shown)).rstrip()

@@ -26,7 +26,7 @@ from windlass.sdk.failures import encode_error
 from windlass.service import Service
 from windlass.store.waiting.take import Acceptance
 
-from .job_log import RunReport
+from .job_log import RunReport, log_late_end
 from .run import Run
 
 log = logging.getLogger("windlass.worker")
@@ -295,7 +295,9 @@ class Fetcher:
         for (run, outcome), answer in zip(ended, answers, strict=True):
             if answer is None:  # accepted, as mostly
                 continue
-            if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):  # AlreadyEnded: a repeated report
+            if isinstance(answer, AlreadyEnded):  # a repeated report, or a late one
+                log_late_end(run)
+            elif isinstance(answer, Refusal):
                 kind = type(outcome).__name__.lower()
                 log.warning("The engine refused the %s of job %s (%s): %s", kind, run.job.key, run.job.name, answer)
         self._on_reported([run for run, _ in ended])

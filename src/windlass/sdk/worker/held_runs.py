@@ -14,6 +14,8 @@ from windlass.service import Service
 from .job_log import format_runtime, job_fields, job_label, job_log
 from .run import Run, StopReason
 
+STOPPED = "Its code is stopped; another worker retries it."
+
 
 class HeldRuns:
     """Jobs that a worker holds. The heartbeat thread asks for their leases; they stop in the worker's event loop.
@@ -48,25 +50,33 @@ class HeldRuns:
     def stop_lost(self, lease: LeaseRef) -> None:
         """Stop a job whose lease is lost."""
         if (run := self._find(lease)) is not None:
-            self._warn(run, "lost its lease after")
+            if run.stop_reason == "timeout" or run.deadline_s <= self._loop.time():
+                self._warn(run, "ran into its timeout after", "The engine has ended its attempt; its code is stopped.")
+            else:
+                self._warn(run, "lost its lease after", STOPPED)
             self._stop(run, "lost")
 
     def stop_expired(self, lease: LeaseRef) -> None:
         """Stop a job whose fixed lease has ended."""
         if (run := self._find(lease)) is not None:
-            self._warn(run, "was not finished within its lease, after", describe_fixed_lease(run.job.queue))
+            advice = describe_fixed_lease(run.job.queue)
+            self._warn(run, "was not finished within its lease, after", STOPPED, advice)
             self._stop(run, "lost")
 
-    def _warn(self, run: Run, what: str, *advice: str) -> None:
+    def _warn(self, run: Run, what: str, *then: str) -> None:
         ran = format_runtime((self._loop.time() - run.started_s) * 1000)
-        line = " ".join((f"{ran}. Its code is stopped; another worker retries it.", *advice))
+        line = " ".join((f"{ran}.", *then))
         job_log.warning("%s %s %s", job_label(run.job), what, line, extra=job_fields(run.job, outcome="lost"))
 
     def _find(self, lease: LeaseRef) -> Run | None:
-        """Return the run under this lease, unless its end is already reported."""
+        """Return the run under this lease, unless its end or the loss of its lease is already known.
+
+        Each heartbeat finds a lost lease until the event loop has stopped the run, and a blocked loop gets all of these
+        calls at once."""
         run = self._runs.get(lease.id)
-        is_held = run is not None and run.job.lease_token == lease.token and not run.is_reported
-        return run if is_held else None
+        if run is None or run.job.lease_token != lease.token:
+            return None
+        return None if run.is_reported or run.stop_reason == "lost" else run
 
     # Called by the heartbeat thread
 

@@ -126,10 +126,21 @@ def _log_failure(run: Run, report: Fail, now_s: float) -> None:
     line = "%s failed in %s (%s): %s" + ("\n%s" if report.then != "retry" else "")
     words = [job_label(run.job), format_runtime(ran_ms), _describe_tries(run.job, report)]
     words += [": ".join(str(part) for part in details if part) or "error"]
-    words += [error.get("traceback", "")] if report.then != "retry" else []
+    words += [str(error.get("traceback", "")).rstrip()] if report.then != "retry" else []
     level = logging.WARNING if report.then == "retry" else logging.ERROR
     outcome = "retried" if report.then == "retry" else "failed"
     failure_log.log(level, line, *words, extra=_fields(run, outcome, ran_ms) | {"reason": report.reason})
+
+
+def log_late_end(run: Run) -> None:
+    """Log that the engine had ended the attempt before the worker reported its end, if the reason is the timeout. That
+    happens to code that blocks the event loop."""
+    if (ran_s := asyncio.get_running_loop().time() - run.started_s) * 1000 > run.job.timeout_ms > 0:
+        failure_log.warning(
+            "%s ran into its timeout of %s. The engine had ended its attempt, and has refused its end after %s.",
+            job_label(run.job), format_runtime(run.job.timeout_ms), format_runtime(ran_s * 1000),
+            extra=_fields(run, "refused", ran_s * 1000),
+        )  # fmt: skip
 
 
 def _describe_tries(job: Job, report: Fail) -> str:

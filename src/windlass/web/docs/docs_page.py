@@ -16,7 +16,7 @@ SHAPES = "shapes"
 _ROOT = "docs/"  # of the pages, seen from the overview
 _INTRODUCTION = """\
 <p>Every operation has its page, with an example for curl; <em class="try-hint">Try it</em> sends a request from here.
-Start a server with <code>make serve</code>, then</p>
+<code>windlass serve</code> starts a server that answers this:</p>
 <pre>curl localhost:8080/api/v1/jobs -H 'Content-Type: application/json' -d '{"queue":"mail","name":"send"}'</pre>
 <p>If the server uses tokens, send yours: <code>-H 'Authorization: Bearer wl_…'</code>. Times are milliseconds since
 1970, durations are milliseconds. The same reference for programs is <a href="openapi.json">openapi.json</a>.</p>"""

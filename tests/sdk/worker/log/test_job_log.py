@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from tests.support.engine_process import EngineProcess
 from tests.support.worker_process import LIMIT_S, WorkerProcess, WorkerStarter, wait_until, worker_starter
 from windlass import Backoff, Context, GiveUp, JobCancelled, JobFailed, Windlass
 from windlass.core.ids import short_id
+from windlass.core.operations import LeaseRef
 from windlass.sdk.worker import job_log
+from windlass.sdk.worker.held_runs import HeldRuns
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +48,12 @@ def _infos(caplog: pytest.LogCaptureFixture) -> None:
 async def until_ended(handle: Any) -> None:
     with pytest.raises((JobFailed, JobCancelled)):
         await handle.aresult(LIMIT_S)
+
+
+async def until_logged(caplog: pytest.LogCaptureFixture, handle: Any) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not lines_of(caplog, handle):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def test_ends_in_each_pool(app: Windlass, working: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -191,7 +200,28 @@ async def test_a_flood_is_counted(app: Windlass, working: Any, caplog: pytest.Lo
     assert re.fullmatch(r"quick: \d+ further jobs? finished within a second\.", counted[0].getMessage())
 
 
-async def test_a_lost_lease_is_a_warning(app: Windlass, working: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def losses(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Count the heartbeats that find the lease of a run lost."""
+    found, on_lost = threading.Semaphore(0), HeldRuns.on_lost
+
+    def count(self: HeldRuns, lease: LeaseRef) -> None:
+        on_lost(self, lease)
+        found.release()
+
+    monkeypatch.setattr(HeldRuns, "on_lost", count)
+    return found
+
+
+def wait_for_beats(losses: threading.Semaphore) -> None:
+    """Block the event loop until three heartbeats have found that a lease is lost."""
+    for _ in range(3):
+        assert losses.acquire(timeout=LIMIT_S)
+
+
+async def test_a_lost_lease_is_one_warning(
+    app: Windlass, working: Any, caplog: pytest.LogCaptureFixture, losses: threading.Semaphore
+) -> None:
     began = asyncio.Event()
 
     @app.task(lease="200ms")
@@ -205,12 +235,37 @@ async def test_a_lost_lease_is_a_warning(app: Windlass, working: Any, caplog: py
         service = await app.aservice()
         await service.pause("default")
         await service.requeue([handle.id_bytes])
-        async with asyncio.timeout(LIMIT_S):
-            while not lines_of(caplog, handle):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        wait_for_beats(losses)
+        await until_logged(caplog, handle)
     [(level, text)] = lines_of(caplog, handle)
     assert level == "WARNING"
     assert re.fullmatch(f"lost its lease after {TOOK}. Its code is stopped; another worker retries it.", text)
+
+
+@pytest.mark.parametrize("returns", [False, True], ids=["waits", "returns"])
+async def test_a_timeout_that_the_engine_has_enforced(
+    app: Windlass, working: Any, caplog: pytest.LogCaptureFixture, losses: threading.Semaphore, returns: bool
+) -> None:
+    """The blocked loop cannot stop the job, so the engine ends the attempt, and the worker finds no lease."""
+
+    @app.task(timeout="200ms", lease="300ms", retry=1)
+    async def hang() -> None:
+        wait_for_beats(losses)
+        if not returns:
+            await asyncio.Event().wait()
+
+    async with working(app):
+        handle = await hang.aenqueue()
+        await until_ended(handle)
+        await until_logged(caplog, handle)
+    level, text = lines_of(caplog, handle)[-1]
+    assert level == "WARNING"
+    if returns:
+        end = rf"ran into its timeout of 200 ms\. The engine had ended its attempt, and has refused .* after {TOOK}\."
+    else:
+        end = rf"ran into its timeout after {TOOK}\. The engine has ended its attempt; its code is stopped\."
+    assert re.fullmatch(end, text)
+    assert len(lines_of(caplog, handle)) == 1 + returns  # the worker logs the return before it reports it
 
 
 # Real processes

@@ -23,7 +23,7 @@ from windlass.cli.parameters import DURATION
 from windlass.cli.records import to_record
 from windlass.core.alerts.declared import parse_table
 from windlass.core.alerts.incident import AlertStatus, PastIncident
-from windlass.core.alerts.rule import IN_MS, KINDS, AlertRule, describe_threshold, format_figure
+from windlass.core.alerts.rule import IN_MS, KINDS, AlertRule, describe_figure, describe_threshold, format_figure
 from windlass.core.errors import BadInput
 from windlass.service import Service
 from windlass.settings import load
@@ -90,7 +90,7 @@ def _row(one: AlertStatus, now_ms: int) -> tuple[object, ...]:
     rule, state = one.rule, one.state
     label: str = state.phase if rule.is_enabled else "disabled"
     label += ", muted" if state.is_muted(now_ms) else ""
-    figure = format_figure(rule.kind, state.value) if state.phase != "ok" else ""
+    figure = describe_figure(rule.kind, state.value) if state.phase != "ok" else ""
     since = InstantCell(state.since_ms or None, now_ms)
     named = ", ".join(state.subjects)
     return rule.name, label, figure, since, named, describe_threshold(rule), ", ".join(rule.targets)

@@ -53,7 +53,7 @@ def show(page: TaskPage, window: Window) -> None:
     print_fields(_place_fields(page))
     print_heading(f"In {window.title}, measured by workers of the SDK")
     print_fields(_figure_fields(page, window))
-    print_heading("Kept failures")
+    print_heading("Failed jobs that are kept")
     rows = (
         (
             group.count,

@@ -9,7 +9,7 @@ import msgspec
 from windlass.core.access.tokens import Role
 from windlass.core.alerts.incident import Alerts, AlertStatus
 from windlass.core.alerts.message import page_path
-from windlass.core.alerts.rule import AlertRule, describe_threshold, format_figure
+from windlass.core.alerts.rule import AlertRule, describe_figure, describe_threshold
 from windlass.core.alerts.targets import hide_secret
 from windlass.dashboard.page_context import PageContext
 
@@ -37,7 +37,7 @@ def make_row(page: PageContext[Any], status: AlertStatus, now_ms: int) -> AlertR
     return AlertRow(
         status,
         describe_threshold(rule),
-        format_figure(rule.kind, state.value) if state.phase != "ok" else "",
+        describe_figure(rule.kind, state.value) if state.phase != "ok" else "",
         page.base + page_path(rule.kind, state.subjects),
         [target if is_admin else hide_secret(target) for target in rule.targets],
         state.is_muted(now_ms),
