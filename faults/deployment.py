@@ -116,6 +116,11 @@ class Deployment:
             **more,
         }
 
+    @property
+    def _engine_environment(self) -> dict[str, str]:
+        """Environment of the servers that start the embedded engine."""
+        return self.engine.environment if isinstance(self.engine, EmbeddedEngineProcess) else {}
+
     def _start_servers(self) -> None:
         for name, roles in SERVERS.items():
             port, bedrock_port = self._ports[name]
@@ -127,7 +132,7 @@ class Deployment:
                 name,
                 [sys.executable, "-m", "windlass", "serve", *arguments],
                 folder=self.folder / "logs",
-                environment=self._environment(),
+                environment=self._environment(**self._engine_environment),
                 ready_text="Stop with",
             )
             self.servers.append(process)

@@ -11,6 +11,7 @@ FAULTS: dict[str, Fault] = {
         kill.SERVER,
         kill.LOOPS,
         kill.ENGINE,
+        kill.POWER,
         suspend.WORKER,
         suspend.SERVER,
         suspend.ENGINE,

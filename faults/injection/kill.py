@@ -6,6 +6,7 @@ import random
 import time
 
 from ..deployment import Deployment
+from ..engines import EmbeddedEngineProcess, StandaloneEngine
 from ..managed_process import ManagedProcess
 from .fault import NO_TARGET, Fault, Inject
 
@@ -47,6 +48,15 @@ def _kill_engine(deployment: Deployment, length_s: float, rng: random.Random) ->
     return "engine"
 
 
+def _lose_power(deployment: Deployment, length_s: float, rng: random.Random) -> str:
+    engine = deployment.engine
+    assert isinstance(engine, StandaloneEngine | EmbeddedEngineProcess)
+    lost = engine.lose_power(rng)
+    time.sleep(length_s)
+    engine.revive()
+    return f"engine, {lost}"
+
+
 WORKER = Fault("worker-kill", "kill -9 of a worker; it comes back", _kill_one_of("worker"), weight=4)
 PRODUCER = Fault("producer-kill", "kill -9 of a producer; it comes back", _kill_one_of("producer"), weight=2)
 SERVER = Fault("server-kill", "kill -9 of a server; it comes back", _kill_one_of("server"), weight=3)
@@ -59,4 +69,13 @@ ENGINE = Fault(
     shortest_s=0.0,
     longest_s=2.0,
     weight=4,
+)
+POWER = Fault(
+    "power-loss",
+    "kill -9 of the engine, and what it had not synced is dropped, at random places, also in the middle of a write",
+    _lose_power,
+    ("standalone", "embedded"),
+    shortest_s=0.0,
+    longest_s=1.0,
+    weight=3,
 )
