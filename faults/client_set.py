@@ -23,6 +23,13 @@ EXCLUDED_FROM_DRAIN = (
 )  # their own clients drain these queues
 
 
+# Clients that the previous version has, too, and that use only what both versions know.
+CHANGEABLE = (
+    "producer-sdk", "producer-http", "producer-ordered", "canceller", "worker-sdk", "worker-http", "worker-app",
+    "worker-ordered",
+)  # fmt: skip
+
+
 class Ports(NamedTuple):
     """Ports of clients that act as servers."""
 

@@ -143,6 +143,12 @@ class EngineWithoutFunctions(StandaloneEngine):
         self.fsync = fsync
 
 
+class EngineOfTwoVersions(StandaloneEngine):
+    """One engine with an append-only file, used by processes of the previous and of the present version."""
+
+    topology = "versions"
+
+
 class NamespacedNode(StandaloneNode):
     """An engine in a network namespace of its own. Local processes can also reach it by its unix socket."""
 
@@ -373,6 +379,7 @@ def create_engine(topology: str, folder: Path) -> Engine:
         "standalone": StandaloneEngine,
         "namespace": NamespacedEngine,
         "scripts": EngineWithoutFunctions,
+        "versions": EngineOfTwoVersions,
         "sentinel": SentinelEngine,
         "cluster": ClusterEngine,
     }

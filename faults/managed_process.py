@@ -38,6 +38,14 @@ class ManagedProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._log_from = 0
 
+    def set_environment(self, environment: Mapping[str, str]) -> None:
+        """Change the environment of later starts."""
+        self._environment = dict(environment)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self._environment
+
     def start(self) -> None:
         self._log_from = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:

@@ -1,6 +1,6 @@
 """All kinds of faults, by name. Files are grouped by the target of a fault; each kind is a constant."""
 
-from . import cable_faults, clock, engine_admin, kill, proxy_faults, resources, suspend
+from . import cable_faults, clock, engine_admin, kill, proxy_faults, resources, suspend, versions
 from .fault import Fault
 
 FAULTS: dict[str, Fault] = {
@@ -32,6 +32,7 @@ FAULTS: dict[str, Fault] = {
         engine_admin.CLIENTS,
         engine_admin.FAILOVER,
         clock.JUMP,
+        versions.CHANGED,
     )
 }
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,14 +14,18 @@ import msgspec
 import windlass
 from windlass.store.embedded.engine import find_server_binary
 
-from .injection import FAULTS
-from .key_usage import DESCRIPTIONS as KEY_DESCRIPTIONS
-from .key_usage import KeyUsage
-from .loss_windows import Window
-from .scenario import Result
-from .soak import Soak
+from ..injection import FAULTS
+from ..key_usage import DESCRIPTIONS as KEY_DESCRIPTIONS
+from ..key_usage import KeyUsage
+from ..loss_windows import Window
+from ..scenario import Result
+from ..soak import Soak
+from .block_section import BEGIN, END, describe_blocks
+from .blocks import read_blocks
+from .tables import paragraph as _paragraph
+from .tables import table as _table
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 TOPOLOGIES = {
     "standalone": "one engine, `appendonly yes`, `appendfsync always`",
     "embedded": "the embedded engine with its supervisor",
@@ -35,10 +38,14 @@ SMALLEST_SHOWN = 10 * 1024  # bytes; smaller kinds of keys are summed up
 LIMITS_OF_GUARANTEES = """\
 - **Not exactly once.** A job may run more than once after a crash, a lost answer or an expired lease. The promise is
   that at most one lease is alive, and that a report with an old token changes nothing.
+- **Not at once everywhere.** The jobs of a worker process that dies run again within seconds, because its
+  [parent](workers.md#the-parent-of-a-worker) frees them. The jobs of a machine that dies, or of a worker without a
+  parent, run again when their leases have expired (30 s by default).
 - **Not more than the engine keeps.** An engine without an append-only file loses everything when it is killed. With
   `appendfsync everysec` a killed process loses nothing, because its writes are already in the operating system. A
-  *machine* that loses power loses up to about a second of jobs acknowledged at `memory`. Power cuts were not part of
-  this run.
+  *machine* that loses power loses up to about a second of jobs acknowledged at `memory`. The fault `power-loss`
+  simulates this: the engine is killed, and what it had not synced is dropped
+  ([decision 0111](decisions/0111-drop-unsynced-writes-to-simulate-power-loss.md)).
 - **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have
   answered ([topologies.md](topologies.md)). At `replica` a job is lost if the replica that confirmed it is not the
   replica that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed by
@@ -121,6 +128,16 @@ def write_page(report: Report) -> Path:
     return DOCUMENT
 
 
+def write_block_section() -> Path:
+    """Renew only the section on blocks."""
+    before, _, rest = DOCUMENT.read_text().partition(f"{BEGIN}\n")
+    _, end, after = rest.partition(f"{END}\n")
+    if not end:
+        raise ValueError(f"{DOCUMENT} has no lines {BEGIN} and {END}.")
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{describe_blocks(read_blocks())}{END}\n{after}")
+    return DOCUMENT
+
+
 def render(report: Report) -> str:
     parts = [
         "# Reliability\n",
@@ -136,6 +153,7 @@ def render(report: Report) -> str:
         ),
         _about(report),
         _verdict(report),
+        f"{BEGIN}\n{describe_blocks(read_blocks())}{END}\n",
         _faults(report.results),
         *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),
@@ -339,12 +357,3 @@ def _kibibytes(size: int) -> str:
 
 def _amount(what: str, value: float) -> str:
     return f"{value / 2**20:.1f} MiB" if "memory" in what else f"{value:.1f}"
-
-
-def _paragraph(*lines: str) -> str:
-    return textwrap.fill(" ".join(lines), 120, break_long_words=False, break_on_hyphens=False) + "\n"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
