@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import block_runs, loss_windows, previous_version, report, scenario, soak
-from .client_set import all_clients, quick_clients
+from .client_set import quick_clients
 from .injection import FAULTS
 from .injection.fault import ALL_TOPOLOGIES
 from .requirements import supported_scenarios
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}; logs and histories in {folder}")
     progress = Progress()
     found = report.merge_reports(given.of) if given.of else report.Report(seed=seed, command=_command(given, seed))
-    clients = quick_clients if given.quick else all_clients
+    clients = quick_clients if given.quick else None
     if given.what == "faults":
         chosen, without, found.left_out = supported_scenarios(given.scenario)
         for sentence in found.left_out:

@@ -20,7 +20,7 @@ from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from . import previous_version
-from .client_set import CHANGEABLE, ClientSpec, Ports
+from .client_set import CHANGEABLE, WORKER_COMMAND, ClientSpec, Ports
 from .engines import EmbeddedEngineProcess, Engine, NamespacedEngine, StandaloneEngine, create_engine
 from .managed_process import ManagedProcess
 from .proxy import Proxy, ProxyLink
@@ -156,18 +156,31 @@ class Deployment:
         for name, client in clients.items():
             clock = self.folder / "data" / f"{name}.clock"
             clock.write_bytes(struct.pack("d", 0.0))
-            arguments = ["--url", self.engine_url_for(name), "--http", self.http_url, "--bedrock", self.bedrock_address]
-            arguments += ["--history", str(self.folder / "histories" / f"{name}.jsonl"), "--client", name]
-            arguments += ["--seed", str(self.seed), "--seconds", str(int(seconds))]
             process = ManagedProcess(
                 name,
-                [sys.executable, "-m", "faults.load", client.kind, *arguments, *client.arguments],
+                self._load_command(name, client, seconds),
                 folder=self.folder / "logs",
-                environment=self._environment(FAULTS_CLOCK=str(clock)),
+                environment=self._environment(FAULTS_CLOCK=str(clock), **self._load_environment(name)),
             )
             self.load.append(process)
             self._alternate(process, len(self.load))
             process.start()
+
+    def _load_command(self, name: str, client: ClientSpec, seconds: float) -> list[str]:
+        if client.kind == WORKER_COMMAND:
+            application = ["faults.load.supervised_app:app", "--name", name, "--grace", "2s"]
+            return [sys.executable, "-m", "windlass", "worker", *application, *client.arguments]
+        arguments = ["--url", self.engine_url_for(name), "--http", self.http_url, "--bedrock", self.bedrock_address]
+        arguments += ["--history", str(self._history_of(name)), "--client", name]
+        arguments += ["--seed", str(self.seed), "--seconds", str(int(seconds))]
+        return [sys.executable, "-m", "faults.load", client.kind, *arguments, *client.arguments]
+
+    def _load_environment(self, name: str) -> dict[str, str]:
+        history = str(self._history_of(name))
+        return {"FAULTS_HISTORY": history, "FAULTS_SEED": str(self.seed), "FAULTS_URL": self.engine_url_for(name)}
+
+    def _history_of(self, name: str) -> Path:
+        return self.folder / "histories" / f"{name}.jsonl"
 
     def shift_clock(self, process: ManagedProcess, by_s: float) -> None:
         with (self.folder / "data" / f"{process.name}.clock").open("r+b") as clock:

@@ -95,6 +95,14 @@ class ManagedProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def kill_children(self) -> int:
+        """Kill only the children of the process, and return how many there were."""
+        children = _children_of(self.pid) if self.is_alive else []
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return len(children)
+
     def request_stop(self) -> None:
         """Send SIGTERM. Call this once: a second SIGTERM may end the process at once."""
         self.signal(signal.SIGTERM)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import tarfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from .checkout import run_git
+
 # The last commit of version 0.1.0: the next one belongs to the next release.
 RELEASE = "96297755aac15ebdf9413fb72625376e17224922"
 FOLDERS = ("src", "faults", "tests")  # its load clients are in `faults`, and use its tests' support
-LIMIT_S = 60.0
 
 
 _chosen = [RELEASE]
@@ -25,7 +24,7 @@ def choose(reference: str) -> None:
 def unavailable_reason() -> str:
     """Return why the previous version cannot be taken out, and what to do about it; empty if it can."""
     (reference,) = _chosen
-    done = _git("cat-file", "-e", f"{reference}^{{commit}}")
+    done = run_git("cat-file", "-e", f"{reference}^{{commit}}")
     if done.returncode:
         return (
             f"The scenario `versions` was left out: this checkout has no commit {reference}. "
@@ -36,13 +35,8 @@ def unavailable_reason() -> str:
 
 def check_out(folder: Path) -> Path:
     """Write the files of the previous version into a folder and return it."""
-    archive = _git("archive", *_chosen, *FOLDERS)
+    archive = run_git("archive", *_chosen, *FOLDERS)
     archive.check_returncode()
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
     return folder
-
-
-def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S)

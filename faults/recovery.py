@@ -35,14 +35,27 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 def measure_recovery(history: HistoryIndex, injected: Sequence[Injected]) -> Recovery:
     acknowledged, ran_again = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
     instants = sorted(enqueue.answered_ns for enqueue in history.enqueues if enqueue.is_ok)
+    executions = _executions_by_client(history)
+    killed_ns: dict[str, int] = {}  # the last kill of a worker: it had lost its earlier jobs then
     for fault in injected:
         at = bisect_right(instants, fault.undone_ns)
         if at < len(instants):
             acknowledged[fault.fault].append((instants[at] - fault.undone_ns) // MS)
         if fault.fault in KILLS:
-            again_ns = (_runs_again_ns(job, fault) for job in history.jobs.values())
+            since_ns = killed_ns.get(fault.target, 0)
+            held = [job for at_ns, job in executions[fault.target] if since_ns < at_ns < fault.begun_ns]
+            again_ns = (_runs_again_ns(job, fault) for job in {job.job_id: job for job in held}.values())
             ran_again[fault.fault] += [(at_ns - fault.begun_ns) // MS for at_ns in again_ns if at_ns]
+            killed_ns[fault.target] = fault.begun_ns
     return Recovery(acknowledged=_sorted(acknowledged), ran_again=_sorted(ran_again))
+
+
+def _executions_by_client(history: HistoryIndex) -> dict[str, list[tuple[int, JobHistory]]]:
+    found = defaultdict[str, list[tuple[int, JobHistory]]](list)
+    for job in history.jobs.values():
+        for at_ns, run in _executions(job):
+            found[run.client].append((at_ns, job))
+    return found
 
 
 def _sorted(times: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -50,10 +63,8 @@ def _sorted(times: dict[str, list[int]]) -> dict[str, list[int]]:
 
 
 def _runs_again_ns(job: JobHistory, kill: Injected) -> int:
-    """Return when a job that the killed worker held runs again; 0: it did not hold the job, or the job ended."""
+    """Return when a job that the killed worker had begun runs again; 0: it did not hold it any more, or it ended."""
     held = [at_ns for at_ns, run in _executions(job) if run.client == kill.target and at_ns < kill.begun_ns]
-    if not held:
-        return 0
     later = [at_ns for at_ns, _ in _executions(job) if at_ns > max(held)]
     if any(at_ns < kill.begun_ns for at_ns in later) or _may_have_ended(job, max(held), kill.begun_ns):
         return 0

@@ -16,8 +16,9 @@ from windlass.core.operations import Listing
 from windlass.service import Service
 
 from .archive import Archive
+from .checkout import commit_of_code
 from .checks import FinalState, Guarantees, HistoryIndex, check_entries, read_final_state
-from .client_set import EXCLUDED_FROM_DRAIN, ClientSet, Ports, all_clients
+from .client_set import EXCLUDED_FROM_DRAIN, ClientSet, Ports, clients_for
 from .deployment import Deployment
 from .front_end_crossings import count_crossings
 from .history import Entry, Recorder, read_history
@@ -78,7 +79,7 @@ def run_scenario(
     folder: Path,
     show: ShowProgress,
     only: Sequence[str] = (),
-    clients: Callable[[Ports], ClientSet] = all_clients,
+    clients: Callable[[Ports], ClientSet] | None = None,
     without: Sequence[str] = (),
     certain: Sequence[str] = (),
 ) -> Result:
@@ -86,7 +87,7 @@ def run_scenario(
     began_at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     show(f"{topology}: starting")
     with Deployment(topology, folder, seed=seed) as deployment:
-        client_set = clients(deployment.ports)
+        client_set = (clients or clients_for(topology))(deployment.ports)
         guarantees = asyncio.run(set_up(deployment))
         deployment.start_load(client_set.producers, seconds + LOAD_PATIENCE_S)
         deployment.start_load(client_set.others, seconds + LOAD_PATIENCE_S + 2 * DRAIN_PATIENCE_S)
@@ -104,7 +105,8 @@ def run_scenario(
         result.forgotten = sum(finding.rule == "lost" for finding in strict)
     (folder / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     Archive(
-        command=result.command, guarantees=relaxed, final=final, injected=injected, findings=sentences
+        command=result.command, commit=commit_of_code(), guarantees=relaxed, final=final, injected=injected,
+        findings=sentences,
     ).write(folder / ARCHIVE, entries)  # fmt: skip
     return result
 

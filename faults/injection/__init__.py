@@ -7,6 +7,7 @@ FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
         kill.WORKER,
+        kill.WORKER_PROCESS,
         kill.PRODUCER,
         kill.SERVER,
         kill.LOOPS,

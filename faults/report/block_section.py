@@ -108,8 +108,8 @@ def _recovery(blocks: Sequence[Block]) -> list[str]:
         parts += [
             paragraph(
                 "From the kill of a worker until each job that it held runs again, in ms. A `worker-kill` ends",
-                "processes that have no parent, whose leases of one or two seconds must expire; a",
-                "`worker-process-kill` ends the process below the parent of `windlass worker`. The goal of the",
+                "workers without a parent, whose leases of 1 to 30 s must expire; a `worker-process-kill` ends the",
+                "process below the parent of `windlass worker`, which frees its jobs at once. The goal of the",
                 f"latter is {GOAL_MS:,} ms at the 99th percentile.",
             ),
             table(

@@ -6,21 +6,19 @@ themselves. Its file has a digest of that code."""
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from ..checkout import ROOT, commit_of_code
 from ..recovery import Recovery
 from ..scenario import Result
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reliability" / "blocks"
 JUDGED = ("src/windlass/store", "src/windlass/sdk/worker", "src/windlass/background", "faults")
 NOT_JUDGED = "faults/report"  # the form of the results
 CODE = (".py", ".lua", ".c")
-GIT_LIMIT_S = 30.0
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,15 +66,6 @@ def _code_files(root: Path) -> Iterable[Path]:
         for path in (root / folder).rglob("*"):
             if path.suffix in CODE and not path.relative_to(root).is_relative_to(NOT_JUDGED):
                 yield path
-
-
-def commit_of_code() -> str:
-    """Return the commit that is checked out; empty outside of a checkout."""
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"],  # noqa: S607 (of the checkout's owner)
-        capture_output=True, text=True, check=False, timeout=GIT_LIMIT_S,
-    )  # fmt: skip
-    return done.stdout.strip()
 
 
 def block_of(result: Result, digest: str) -> Block:
