@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from . import scenario
-from .archive import LARGEST, describe_verdict, judge, read_archive
 from .report import blocks, write_block_section
 from .requirements import supported_scenarios
+from .results.archive import LARGEST, describe_verdict, judge, read_archive
 
 COMMANDS = ("block", "blocks", "page", "judge")
 BLOCK_S = 480.0  # 150 to 200 faults; the start and the drain take about a minute more

@@ -84,6 +84,7 @@ def quick_clients(ports: Ports) -> ClientSet:
         "worker-ordered": ClientSpec("worker-sdk", ORDERED),
         "receiver": ClientSpec("receiver", ("--port", str(ports.callback))),
         "scheduler-watch": ClientSpec("scheduler-watch"),
+        "state-watch": ClientSpec("state-watch"),
     }
     return ClientSet(producers, others)
 

@@ -171,15 +171,15 @@ class Deployment:
             application = ["faults.load.supervised_app:app", "--name", name, "--grace", "2s"]
             return [sys.executable, "-m", "windlass", "worker", *application, *client.arguments]
         arguments = ["--url", self.engine_url_for(name), "--http", self.http_url, "--bedrock", self.bedrock_address]
-        arguments += ["--history", str(self._history_of(name)), "--client", name]
+        arguments += ["--history", str(self.history_of(name)), "--client", name]
         arguments += ["--seed", str(self.seed), "--seconds", str(int(seconds))]
         return [sys.executable, "-m", "faults.load", client.kind, *arguments, *client.arguments]
 
     def _load_environment(self, name: str) -> dict[str, str]:
-        history = str(self._history_of(name))
+        history = str(self.history_of(name))
         return {"FAULTS_HISTORY": history, "FAULTS_SEED": str(self.seed), "FAULTS_URL": self.engine_url_for(name)}
 
-    def _history_of(self, name: str) -> Path:
+    def history_of(self, name: str) -> Path:
         return self.folder / "histories" / f"{name}.jsonl"
 
     def shift_clock(self, process: ManagedProcess, by_s: float) -> None:

@@ -95,13 +95,14 @@ class ManagedProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def kill_children(self) -> int:
-        """Kill only the children of the process, and return how many there were."""
+    def kill_child_with(self, path: Path) -> bool:
+        """Kill the child that has a file open, and return whether there was one. Its parent continues."""
         children = _children_of(self.pid) if self.is_alive else []
-        for pid in children:
+        found = [pid for pid in children if _has_open(pid, path)]
+        for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return len(children)
+        return bool(found)
 
     def request_stop(self) -> None:
         """Send SIGTERM. Call this once: a second SIGTERM may end the process at once."""
@@ -127,3 +128,9 @@ def _children_of(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    with contextlib.suppress(OSError):  # it has just ended
+        return any(link.readlink() == path.absolute() for link in Path(f"/proc/{pid}/fd").iterdir())
+    return False

@@ -15,18 +15,19 @@ from windlass.core.errors import WindlassError
 from windlass.core.operations import Listing
 from windlass.service import Service
 
-from .archive import Archive
 from .checkout import commit_of_code
 from .checks import FinalState, Guarantees, HistoryIndex, check_entries, read_final_state
 from .client_set import EXCLUDED_FROM_DRAIN, ClientSet, Ports, clients_for
 from .deployment import Deployment
-from .front_end_crossings import count_crossings
 from .history import Entry, Recorder, read_history
+from .injection.fault import NO_TARGET
 from .load import setup
 from .load.context import ClientContext
 from .load.drain import drain
 from .plan import Plan, make_plan
-from .recovery import Injected, Recovery, count_repeated_runs, measure_recovery
+from .results.archive import Archive
+from .results.crossings import count_crossings
+from .results.recovery import Injected, Recovery, count_repeated_runs, measure_recovery
 
 ARCHIVE = "history.jsonl.xz"
 DRAIN_PATIENCE_S = 300.0
@@ -149,6 +150,8 @@ def _inject_faults(deployment: Deployment, plan: Plan, show: ShowProgress) -> li
             target = step.fault.inject(deployment, step.length_s, rng)
         except (WindlassError, OSError, AssertionError) as error:  # the target does not run at this moment
             show(f"{plan.topology}: {step.fault.name} could not be injected: {error}")
+            continue
+        if target == NO_TARGET:
             continue
         done.append(
             Injected(

@@ -32,10 +32,13 @@ def _kill_one_of(role: str) -> Inject:
 
 
 def _kill_worker_process(deployment: Deployment, length_s: float, rng: random.Random) -> str:
-    """Kill the process below the parent of a worker. The parent frees its jobs and starts another."""
-    targets = [process for process in deployment.processes(PARENT) if process.kill_children()]
-    time.sleep(length_s)
-    return targets[0].name if targets else NO_TARGET
+    """Kill the process that runs the jobs of a worker. The parent frees them and starts another, after a pause that
+    grows if it dies again soon. Other children of the parent free the jobs: they stay."""
+    for process in deployment.processes(PARENT):
+        if process.kill_child_with(deployment.history_of(process.name)):
+            time.sleep(length_s)
+            return process.name
+    return NO_TARGET
 
 
 def _kill_loops(deployment: Deployment, length_s: float, rng: random.Random) -> str:

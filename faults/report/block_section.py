@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..injection import FAULTS
-from ..recovery import merge_times, percentile
+from ..results.recovery import merge_times, percentile
 from .blocks import Block, digest_of_code
 from .tables import paragraph, table
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ..checkout import ROOT, commit_of_code
-from ..recovery import Recovery
+from ..results.recovery import Recovery
 from ..scenario import Result
 
 FOLDER = ROOT / "docs" / "reliability" / "blocks"

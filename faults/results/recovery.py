@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import msgspec
 
-from .checks import HistoryIndex
-from .checks.history_index import ENDING_CALLS, MS, JobCall, JobHistory
+from ..checks import HistoryIndex
+from ..checks.history_index import ENDING_CALLS, MS, JobCall, JobHistory
 
 KILLS = ("worker-kill", "worker-process-kill")  # their target is a worker, whose jobs must run again
 

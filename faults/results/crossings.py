@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .checks import HistoryIndex
-from .checks.history_index import JobHistory
+from ..checks import HistoryIndex
+from ..checks.history_index import JobHistory
 
 # Words in the names of clients. Clients of the SDK and of the engine itself count as one front end.
 FRONT_ENDS = ("http", "bedrock", "lightjq", "push", "jobber", "downloader", "processor", "crossing")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from .checks import FinalState, Finding, Guarantees, check_entries
-from .history import Entry, parse_entries
+from ..checks import FinalState, Finding, Guarantees, check_entries
+from ..history import Entry, parse_entries
 from .recovery import Injected
 
 FORMAT = 1
