@@ -74,7 +74,7 @@ def quick_clients(ports: Ports) -> ClientSet:
     }
     others = {
         "worker-sdk": ClientSpec("worker-sdk", ("--queues", TAKEN, "--slots", "4", *SHORT_LEASE)),
-        "worker-app": ClientSpec("worker-app", ("--queues", f"plain,{FLOWS},{SUPERVISED}", "--slots", "4")),
+        "worker-app": ClientSpec("worker-app", ("--queues", f"{SUPERVISED},plain,{FLOWS}", "--slots", "4")),
         "worker-durable-1": ClientSpec("worker-durable", ("--slots", "6")),
         "worker-durable-2": ClientSpec("worker-durable", ("--slots", "6")),
         "worker-durable-3": ClientSpec("worker-durable-engine", ("--slots", "4")),
@@ -109,7 +109,7 @@ def fault_clients(ports: Ports) -> ClientSet:
     """Return clients of every front end, and a worker under its parent, whose process can be killed alone."""
     producers, others = all_clients(ports)
     return ClientSet(
-        producers | {"producer-supervised": ClientSpec("producer-sdk", ("--queues", SUPERVISED, *PACE))},
+        producers | {"producer-supervised": ClientSpec("producer-sdk", ("--queues", SUPERVISED, "--pause-s", "0.15"))},
         others | {"worker-process": ClientSpec(WORKER_COMMAND, ("-q", SUPERVISED, "-c", "6"))},
     )
 
