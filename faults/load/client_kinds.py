@@ -114,7 +114,7 @@ async def _scheduler_watch(context: ClientContext, options: Options) -> None:
 
 async def _state_watch(context: ClientContext, options: Options) -> None:
     async with _service(options) as service:
-        await watch_states(context, service, (BEDROCK, LIGHTJQ, PROCESSOR))
+        await watch_states(context, service, (LIGHTJQ, PROCESSOR))
 
 
 async def _producer_lightjq(context: ClientContext, options: Options) -> None:

@@ -1,6 +1,7 @@
 """A client that follows the events of jobs and records the states that they enter.
 
-It sees the leases of front ends that name none to their workers: pushes, and the processor."""
+It sees the leases of front ends that name none to their workers: pushes, and the processor. A job of Bedrock may stay
+in its state when its lease has expired, so it cannot be judged by states; its takes are."""
 
 from __future__ import annotations
 
