@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.results.append(result)
     if given.rounds or given.what == "windows":
         for topology in given.scenario:
-            if topology not in ("embedded", "namespace", "scripts"):
+            if topology in ("standalone", "sentinel", "cluster"):
                 report.save(found, folder)
                 found.windows += loss_windows.measure_topology(topology, given.rounds or 3, seed, progress)
     if given.soak_minutes or given.what == "soak":

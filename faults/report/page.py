@@ -32,6 +32,7 @@ TOPOLOGIES = {
     "sentinel": "a primary and two replicas behind three sentinels, in memory only",
     "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
     "scripts": "one engine whose user may not call functions, `appendonly yes`, `appendfsync always`",
+    "versions": "one engine with processes of the previous and of this version, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
 SMALLEST_SHOWN = 10 * 1024  # bytes; smaller kinds of keys are summed up
@@ -46,6 +47,9 @@ LIMITS_OF_GUARANTEES = """\
   *machine* that loses power loses up to about a second of jobs acknowledged at `memory`. The fault `power-loss`
   simulates this: the engine is killed, and what it had not synced is dropped
   ([decision 0111](decisions/0111-drop-unsynced-writes-to-simulate-power-loss.md)).
+- **`fsync` needs `appendfsync always`.** With `everysec`, Valkey 9.1.2 confirms a write (`WAITAOF`) before its sync, a
+  [fault of the engine](https://github.com/redis/redis/pull/13793). A machine that loses power there loses up to about a
+  second of jobs acknowledged at `fsync`, as at `memory`. The embedded engine syncs always.
 - **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have
   answered ([topologies.md](topologies.md)). At `replica` a job is lost if the replica that confirmed it is not the
   replica that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed by
@@ -288,7 +292,8 @@ def _losses(windows: Sequence[Window]) -> str:
         "## Losses by durability level\n\n"
         + _paragraph(
             "Producers enqueue jobs as fast as possible until the engine that serves them is lost. The window is the",
-            "time between the acknowledgement of the oldest lost job and the loss of the engine.",
+            "time between the acknowledgement of the oldest lost job and the loss of the engine. At a `power loss` the",
+            "engine is killed, and what it had not synced is dropped.",
         )
         + "\n"
         + _table(head, rows)

@@ -11,7 +11,7 @@ from faults.__main__ import main
 from faults.history import Entry
 from faults.results.archive import LARGEST, Archive, judge, read_archive
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "reliability" / "history.jsonl.xz"
+PUBLISHED = Path(__file__).resolve().parents[3] / "docs" / "reliability" / "history.jsonl.xz"
 
 
 @pytest.fixture(scope="module")
