@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -60,12 +61,15 @@ def run_block(
     result = scenario.run_scenario(topology, seed, seconds, folder, show, only or (), without=without)
     block = blocks.block_of(result, digest)
     path = blocks.write_block(block)
-    print(f"{path.name}: {block.fault_count} faults, {block.acknowledged:,} acknowledged, {block.lost} lost, "
-          f"{len(block.findings)} findings; evidence in {folder}")  # fmt: skip
-    for finding in block.findings[:20]:
-        print(f"  {finding[:400]}")
     if history is not None:
         publish_history(folder / scenario.ARCHIVE, history)
+    evidence = f"; evidence in {folder}" if block.findings else ""
+    print(f"{path.name}: {block.fault_count} faults, {block.acknowledged:,} acknowledged, {block.lost} lost, "
+          f"{len(block.findings)} findings{evidence}")  # fmt: skip
+    for finding in block.findings[:20]:
+        print(f"  {finding[:400]}")
+    if not block.findings:
+        shutil.rmtree(folder)
     return block
 
 
