@@ -21,7 +21,7 @@ from ..loss_windows import Window
 from ..scenario import Result
 from ..soak import Soak
 from .block_section import BEGIN, END, describe_blocks
-from .blocks import read_blocks
+from .blocks import Block, read_blocks
 from .tables import paragraph as _paragraph
 from .tables import table as _table
 
@@ -128,7 +128,7 @@ def merge_reports(folders: Sequence[Path]) -> Report:
 
 
 def write_page(report: Report) -> Path:
-    DOCUMENT.write_text(render(report))
+    DOCUMENT.write_text(render(report, read_blocks()))
     return DOCUMENT
 
 
@@ -142,7 +142,7 @@ def write_block_section() -> Path:
     return DOCUMENT
 
 
-def render(report: Report) -> str:
+def render(report: Report, blocks: Sequence[Block] = ()) -> str:
     parts = [
         "# Reliability\n",
         _paragraph(
@@ -157,7 +157,7 @@ def render(report: Report) -> str:
         ),
         _about(report),
         _verdict(report),
-        f"{BEGIN}\n{describe_blocks(read_blocks())}{END}\n",
+        f"{BEGIN}\n{describe_blocks(blocks)}{END}\n",
         _faults(report.results),
         *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),

@@ -10,8 +10,8 @@ from faults.results.recovery import Injected, Recovery, count_repeated_runs, mea
 MS = 1_000_000
 
 
-class Written:
-    """A history in the making."""
+class HistoryDraft:
+    """A history that a test writes call by call."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -35,12 +35,12 @@ def kill(target: str, at_ms: int) -> Injected:
     )  # fmt: skip
 
 
-def measured(history: Written, *kills: Injected) -> Recovery:
+def measured(history: HistoryDraft, *kills: Injected) -> Recovery:
     return measure_recovery(HistoryIndex(history.entries), kills)
 
 
 def test_a_held_job_runs_again() -> None:
-    history = Written()
+    history = HistoryDraft()
     history.call("producer", "enqueue", 10, 20)
     history.call("worker", "take", 30, 40, token=1)
     history.call("other", "take", 50, 1_040, token=2)
@@ -51,14 +51,14 @@ def test_a_held_job_runs_again() -> None:
 
 
 def test_a_run_of_the_sdk_that_was_cut_runs_again() -> None:
-    history = Written()
+    history = HistoryDraft()
     history.call("worker", "run", 30, 0, token=1)
     history.call("worker", "run", 700, 800, token=2)
     assert measured(history, kill("worker", 100)).ran_again == {"worker-kill": [600]}
 
 
 def test_a_job_that_had_ended_does_not_count() -> None:
-    history = Written()
+    history = HistoryDraft()
     history.call("worker", "take", 30, 40, token=1)
     history.call("worker", "finish", 50, 0, token=1)
     history.call("other", "take", 50, 1_040, token=2)
@@ -66,7 +66,7 @@ def test_a_job_that_had_ended_does_not_count() -> None:
 
 
 def test_a_job_of_another_worker_does_not_count() -> None:
-    history = Written()
+    history = HistoryDraft()
     history.call("worker", "take", 30, 40, token=1)
     history.call("other", "take", 50, 60, token=2)
     history.call("third", "take", 70, 1_040, token=3)
@@ -74,7 +74,7 @@ def test_a_job_of_another_worker_does_not_count() -> None:
 
 
 def test_runs_without_a_report_between_them_are_repeated() -> None:
-    history = Written()
+    history = HistoryDraft()
     history.call("worker", "take", 30, 40, token=1)
     history.call("worker", "fail", 50, 60, token=1)
     history.call("worker", "take", 70, 80, token=2)
@@ -84,7 +84,7 @@ def test_runs_without_a_report_between_them_are_repeated() -> None:
 
 
 def test_a_job_crosses_if_a_worker_of_another_front_end_has_it() -> None:
-    history = Written()
+    history = HistoryDraft()
     history.call("producer-bedrock", "enqueue", 10, 20)
     history.call("worker-bedrock", "take", 30, 40)
     assert count_crossings(HistoryIndex(history.entries)) == 0
