@@ -10,7 +10,7 @@ from .checkout import run_git
 
 # The last commit of version 0.1.0: the next one belongs to the next release.
 RELEASE = "96297755aac15ebdf9413fb72625376e17224922"
-FOLDERS = ("src", "faults", "tests")  # its load clients are in `faults`, and use its tests' support
+FOLDERS = ("src", "faults")  # its load clients are in `faults`
 
 
 _chosen = [RELEASE]
