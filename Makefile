@@ -25,7 +25,7 @@ MODELS := .models
 MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-quick fuzz audit dist first-job \
+.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-instructions bench-setup faults faults-blocks faults-quick fuzz audit dist first-job \
   mutants models docs site screenshots check-deploy rendered-chart clean
 
 help: ## List the commands.
@@ -158,13 +158,17 @@ audit: ## List known vulnerabilities of our dependencies; needs the network.
 faults: setup fault-packages ## Kill, stop, cut and fill up deployments in every topology; no job may be lost. Takes minutes.
 	$(BIN)/python -m faults
 
-# Kernel faults need the package iproute2 and root. Without them the run says so and continues.
+# Kernel faults need the package iproute2 and root, power loss a C compiler. Without them the run says so and continues.
+FAULT_PACKAGES := iproute2 gcc libc6-dev
 .PHONY: fault-packages
 fault-packages:
-	@if [ "$$(id -u)" = 0 ] && ! command -v tc >/dev/null && command -v apt-get >/dev/null; then \
-	  echo "Installing iproute2 for network faults…"; \
-	  { apt-get install -y -q iproute2 || { apt-get update -q && apt-get install -y -q iproute2; }; } >/dev/null || true; \
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v tc && command -v cc; } >/dev/null; then \
+	  echo "Installing $(FAULT_PACKAGES) for faults…"; \
+	  { apt-get install -y -q $(FAULT_PACKAGES) || { apt-get update -q && apt-get install -y -q $(FAULT_PACKAGES); }; } >/dev/null || true; \
 	fi
+
+faults-blocks: setup fault-packages ## Add blocks of faults to docs/reliability until MINUTES=… are over, and renew their sums.
+	$(BIN)/python -m faults blocks --minutes $(or $(MINUTES),60); found=$$?; $(BIN)/python -m faults page; exit $$found
 
 faults-quick: setup ## Run a minute of faults on one engine.
 	$(BIN)/python -m faults --quick

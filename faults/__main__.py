@@ -1,7 +1,8 @@
 """`python -m faults`: faults under load in every topology. The exit code is 1 if a guarantee was broken.
 
-`python -m faults soak` is the long run without faults (soak.py), `python -m faults windows` measures only losses
-(loss_windows.py), `python -m faults report --of FOLDER …` merges the reports of several runs."""
+`soak` is the long run without faults (soak.py), `windows` measures only losses (loss_windows.py), `report --of FOLDER`
+merges the reports of several runs. `block` and `blocks` run blocks whose results are committed, `page` writes their
+sums into docs/reliability.md, and `judge FILE` judges the histories of a run again (block_runs.py)."""
 
 from __future__ import annotations
 
@@ -13,20 +14,30 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cable, loss_windows, report, scenario, soak, soak_page
-from .client_set import all_clients, quick_clients
+from . import block_runs, loss_windows, previous_version, report, scenario, soak, soak_page
+from .client_set import quick_clients
 from .injection import FAULTS
 from .injection.fault import ALL_TOPOLOGIES
+from .requirements import supported_scenarios
 
 QUICK_S = 30
 QUICK_FAULTS = ("worker-kill", "engine-kill", "producer-kill")  # a short plan does not have room for all
-SHARES = {"standalone": 0.3, "embedded": 0.14, "sentinel": 0.16, "cluster": 0.16, "namespace": 0.14, "scripts": 0.1}
+SHARES = {
+    "standalone": 0.3,
+    "embedded": 0.14,
+    "sentinel": 0.16,
+    "cluster": 0.16,
+    "namespace": 0.14,
+    "scripts": 0.1,
+    "versions": 0.1,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     add = parser.add_argument
-    add("what", nargs="?", default="faults", choices=("faults", "windows", "soak", "report"))
+    add("what", nargs="?", default="faults", choices=("faults", "windows", "soak", "report", *block_runs.COMMANDS))
+    add("file", nargs="?", type=Path, default=None, help="of a run, for judge")
     add("--seed", type=int, default=None, help="repeats a plan; default: a new seed, which is printed")
     add("--minutes", type=float, default=4.0, help="of faults, over all scenarios")
     add("--seconds", type=float, default=None, help="of faults, in each scenario")
@@ -38,6 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--folder", type=Path, default=None, help="for logs, histories and findings")
     add("--of", type=Path, nargs="+", default=[], metavar="FOLDER", help="folders of runs whose reports are merged")
     add("--write", action="store_true", help="write docs/reliability.md; of a soak run only its section and its plot")
+    add("--previous", default="", help="commit of the version beside the present one, in the scenario versions")
+    add("--history", type=Path, default=None, help="of block: also write its histories into this file")
     return parser
 
 
@@ -59,6 +72,9 @@ class Progress:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
+    previous_version.choose(given.previous)
+    if given.what in block_runs.COMMANDS:
+        return block_runs.run_command(given, Progress())
     if given.quick:
         given.scenario, given.seconds = given.scenario[:1], QUICK_S
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)  # noqa: S311 (no secret)
@@ -66,9 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}; logs and histories in {folder}")
     progress = Progress()
     found = report.merge_reports(given.of) if given.of else report.Report(seed=seed, command=_command(given, seed))
-    clients = quick_clients if given.quick else all_clients
+    clients = quick_clients if given.quick else None
     if given.what == "faults":
-        chosen, without = _supported_scenarios(given.scenario, found, progress)
+        chosen, without, found.left_out = supported_scenarios(given.scenario)
+        for sentence in found.left_out:
+            progress(sentence)
         for topology in chosen:
             seconds = given.seconds or given.minutes * 60 * _share(topology, given.scenario)
             report.save(found, folder)
@@ -79,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.results.append(result)
     if given.rounds or given.what == "windows":
         for topology in given.scenario:
-            if topology not in ("embedded", "namespace", "scripts"):
+            if topology in ("standalone", "sentinel", "cluster"):
                 report.save(found, folder)
                 found.windows += loss_windows.measure_topology(topology, given.rounds or 3, seed, progress)
     if given.soak_minutes or given.what == "soak":
@@ -102,20 +120,6 @@ def _write(what: str, found: report.Report) -> list[Path]:
         return [report.write_page(found)]
     written = soak_page.write_soak(found.soak, report.format_soak(found.soak))
     return written if what == "soak" else [*written, report.write_page(found)]
-
-
-def _supported_scenarios(
-    scenarios: Sequence[str], found: report.Report, show: scenario.ShowProgress
-) -> tuple[list[str], list[str]]:
-    """Return the scenarios that this machine supports, and the faults that it does not. Reasons go into the report."""
-    if "namespace" not in scenarios:
-        return list(scenarios), []
-    reason = cable.unavailable_reason()
-    unsupported = {} if reason else cable.unsupported_faults()
-    found.left_out += [reason] if reason else unsupported.values()
-    for sentence in found.left_out:
-        show(sentence)
-    return [name for name in scenarios if name != "namespace" or not reason], list(unsupported)
 
 
 def _share(topology: str, chosen: Sequence[str]) -> float:

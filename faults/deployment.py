@@ -19,7 +19,8 @@ from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
-from .client_set import ClientSpec, Ports
+from . import previous_version
+from .client_set import CHANGEABLE, WORKER_COMMAND, ClientSpec, Ports
 from .engines import EmbeddedEngineProcess, Engine, NamespacedEngine, StandaloneEngine, create_engine
 from .managed_process import ManagedProcess
 from .proxy import Proxy, ProxyLink
@@ -27,6 +28,8 @@ from .proxy import Proxy, ProxyLink
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = {"server-api": "api", "server-loops": "processor,notifier"}
 PATIENCE_S = 60.0
+CLOCK = str(ROOT / "faults" / "shifted_clock")
+PRESENT = os.pathsep.join([CLOCK, str(ROOT)])
 
 
 class Deployment:
@@ -37,6 +40,7 @@ class Deployment:
         for part in ("logs", "histories", "data"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         self.engine: Engine = create_engine(topology, folder / "data")
+        self.previous = previous_version.check_out(folder / "previous") if topology == "versions" else None
         self.proxy = Proxy()
         self.servers: list[ManagedProcess] = []
         self.load: list[ManagedProcess] = []
@@ -106,7 +110,8 @@ class Deployment:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("WINDLASS_", "FAULTS_"))}
         return inherited | {
             "PYTHONUNBUFFERED": "1",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "faults" / "shifted_clock"), str(ROOT)]),
+            "PYTHONPATH": PRESENT,
+            "PYTHONSAFEPATH": "1",  # the working directory has the packages of the present version
             "WINDLASS_DATA_DIR": str(self.folder / "data"),
             "WINDLASS_DOWNLOAD_DIR": str(self.folder / "data" / "downloads"),
             "WINDLASS_DOWNLOAD_RETRY_DELAY": "500ms",
@@ -115,6 +120,11 @@ class Deployment:
             "WINDLASS_CALLBACK_RETRY_DELAY": "500ms",
             **more,
         }
+
+    @property
+    def _engine_environment(self) -> dict[str, str]:
+        """Environment of the servers that start the embedded engine."""
+        return self.engine.environment if isinstance(self.engine, EmbeddedEngineProcess) else {}
 
     def _start_servers(self) -> None:
         for name, roles in SERVERS.items():
@@ -127,29 +137,50 @@ class Deployment:
                 name,
                 [sys.executable, "-m", "windlass", "serve", *arguments],
                 folder=self.folder / "logs",
-                environment=self._environment(),
+                environment=self._environment(**self._engine_environment),
                 ready_text="Stop with",
             )
             self.servers.append(process)
+            self._alternate(process, len(self.servers))
             process.start()
         for process in self.servers:
             process.wait_ready()
+
+    def _alternate(self, process: ManagedProcess, number: int) -> None:
+        """Let every second process that may do so begin with the previous version."""
+        is_client = process not in self.servers
+        if self.previous is not None and number % 2 == 0 and (not is_client or process.name in CHANGEABLE):
+            self.change_version(process)
 
     def start_load(self, clients: Mapping[str, ClientSpec], seconds: float) -> None:
         for name, client in clients.items():
             clock = self.folder / "data" / f"{name}.clock"
             clock.write_bytes(struct.pack("d", 0.0))
-            arguments = ["--url", self.engine_url_for(name), "--http", self.http_url, "--bedrock", self.bedrock_address]
-            arguments += ["--history", str(self.folder / "histories" / f"{name}.jsonl"), "--client", name]
-            arguments += ["--seed", str(self.seed), "--seconds", str(int(seconds))]
             process = ManagedProcess(
                 name,
-                [sys.executable, "-m", "faults.load", client.kind, *arguments, *client.arguments],
+                self._load_command(name, client, seconds),
                 folder=self.folder / "logs",
-                environment=self._environment(FAULTS_CLOCK=str(clock)),
+                environment=self._environment(FAULTS_CLOCK=str(clock), **self._load_environment(name)),
             )
             self.load.append(process)
+            self._alternate(process, len(self.load))
             process.start()
+
+    def _load_command(self, name: str, client: ClientSpec, seconds: float) -> list[str]:
+        if client.kind == WORKER_COMMAND:
+            application = ["faults.load.supervised_app:app", "--name", name, "--grace", "2s"]
+            return [sys.executable, "-m", "windlass", "worker", *application, *client.arguments]
+        arguments = ["--url", self.engine_url_for(name), "--http", self.http_url, "--bedrock", self.bedrock_address]
+        arguments += ["--history", str(self.history_of(name)), "--client", name]
+        arguments += ["--seed", str(self.seed), "--seconds", str(int(seconds))]
+        return [sys.executable, "-m", "faults.load", client.kind, *arguments, *client.arguments]
+
+    def _load_environment(self, name: str) -> dict[str, str]:
+        history = str(self.history_of(name))
+        return {"FAULTS_HISTORY": history, "FAULTS_SEED": str(self.seed), "FAULTS_URL": self.engine_url_for(name)}
+
+    def history_of(self, name: str) -> Path:
+        return self.folder / "histories" / f"{name}.jsonl"
 
     def shift_clock(self, process: ManagedProcess, by_s: float) -> None:
         with (self.folder / "data" / f"{process.name}.clock").open("r+b") as clock:
@@ -164,6 +195,20 @@ class Deployment:
         if role == "client":
             return self.load
         return [process for process in self.load if process.name.startswith(role)]
+
+    @property
+    def changeable(self) -> list[ManagedProcess]:
+        """Running processes that may run with the previous version: servers, and clients that it has, too."""
+        found = [*self.servers, *(process for process in self.load if process.name in CHANGEABLE)]
+        return [process for process in found if self.previous is not None and process.is_alive]
+
+    def change_version(self, process: ManagedProcess) -> str:
+        """Let the process start with the other version the next time. Return the name of that version."""
+        assert self.previous is not None, "a deployment of two versions"
+        previous = os.pathsep.join([CLOCK, str(self.previous / "src"), str(self.previous)])
+        is_present = process.environment["PYTHONPATH"] == PRESENT
+        process.set_environment({**process.environment, "PYTHONPATH": previous if is_present else PRESENT})
+        return "previous" if is_present else "present"
 
     @property
     def histories(self) -> list[Path]:

@@ -11,6 +11,7 @@ import os
 import random
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from tests.support.engine_process import engine_binary
 from tests.topologies.nodes import ClusterProcesses, Node, SentinelProcesses
 
 from .cable import Cable  # isort: skip
+from .power_loss.volatile_disk import VolatileDisk, describe  # isort: skip
+from .power_loss.volatile_disk import unavailable_reason as power_unavailable_reason  # isort: skip
 
 LIMIT_S = 240.0
 WITH_AOF = ("--appendonly", "yes", "--appendfsync")
@@ -55,6 +58,23 @@ class Engine(Protocol):
 
 
 class StandaloneNode(Node):
+    disk: VolatileDisk | None = None  # None: a power cut cannot be simulated here
+
+    def _environment(self) -> dict[str, str]:
+        environment = super()._environment()
+        return environment | (self.disk.environment(environment.get("LD_PRELOAD", "")) if self.disk else {})
+
+    def lose_power(self, rng: random.Random) -> str:
+        """Kill the engine and drop what was not synced. Where blocks of zeros are left, cut them off as docs/engines.md
+        says: the engine does not start with them."""
+        assert self.disk is not None, "an engine on a volatile disk"
+        self.kill()
+        files = self.directory / "appendonlydir"
+        tears = self.disk.cut(files, rng, may_leave_zeros=True)
+        if any(tear.has_zeros for tear in tears):
+            _cut_off_zeros(engine_binary(self._engine), files)
+        return describe(tears)
+
     @property
     def has_exited(self) -> bool:
         """Whether the process has ended without being stopped from here."""
@@ -72,6 +92,8 @@ class StandaloneEngine:
     def __init__(self, fsync: str = "always") -> None:
         self.node = StandaloneNode(tcp=True, config=(*WITH_AOF, fsync))
         self.fsync = fsync
+        if not power_unavailable_reason():
+            self.node.disk = VolatileDisk(self.node.directory / "synced")
 
     def start(self) -> None:
         self.node.start()
@@ -85,6 +107,9 @@ class StandaloneEngine:
 
     def kill(self, rng: random.Random) -> None:
         self.node.kill()
+
+    def lose_power(self, rng: random.Random) -> str:
+        return self.node.lose_power(rng)
 
     def revive(self) -> None:
         if not self.node.is_running:
@@ -116,6 +141,12 @@ class EngineWithoutFunctions(StandaloneEngine):
     def __init__(self, fsync: str = "always") -> None:
         self.node = StandaloneNode("scripts", tcp=True, config=(*WITH_AOF, fsync))
         self.fsync = fsync
+
+
+class EngineOfTwoVersions(StandaloneEngine):
+    """One engine with an append-only file, used by processes of the previous and of the present version."""
+
+    topology = "versions"
 
 
 class NamespacedNode(StandaloneNode):
@@ -165,6 +196,12 @@ class EmbeddedEngineProcess:
         self.data_dir = data_dir
         self.url = f"unix://{data_dir / SOCKET}"
         self._last_pid = 0
+        self._disk = None if power_unavailable_reason() else VolatileDisk(data_dir / "synced")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment of the processes that start the engine."""
+        return self._disk.environment(os.environ.get("LD_PRELOAD", "")) if self._disk else {}
 
     def start(self) -> None:
         """Do nothing: the first server starts the engine."""
@@ -188,6 +225,20 @@ class EmbeddedEngineProcess:
         self._last_pid = self._wait_ready()
         os.kill(self._last_pid, signal.SIGKILL)
 
+    def lose_power(self, rng: random.Random) -> str:
+        """Kill the engine and drop what was not synced, before its supervisor starts it again."""
+        assert self._disk is not None, "an engine on a volatile disk"
+        self._last_pid = self._wait_ready()
+        supervisor = int(self._state()["keeper_pid"])
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            os.kill(self._last_pid, signal.SIGKILL)
+            while _is_alive(self._last_pid):
+                time.sleep(0.005)
+            return describe(self._disk.cut(self.data_dir / "appendonlydir", rng, may_leave_zeros=False))
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+
     def revive(self) -> None:
         """Wait until the supervisor has started the engine."""
         self._wait_ready()
@@ -209,9 +260,13 @@ class EmbeddedEngineProcess:
         os.kill(pid, signal.SIGSTOP)
         return lambda: os.kill(pid, signal.SIGCONT)
 
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((self.data_dir / STATE).read_text())
+        return state
+
     def _pid(self) -> int:
         try:
-            pid = int(json.loads((self.data_dir / STATE).read_text()).get("engine_pid") or 0)
+            pid = int(self._state().get("engine_pid") or 0)
             return pid if pid and _is_alive(pid) else 0
         except (OSError, ValueError):
             return 0
@@ -304,6 +359,12 @@ class ClusterEngine(_GroupEngine):
         rng.choice(replicas).send_command("CLUSTER", "FAILOVER")
 
 
+def _cut_off_zeros(server: str, files: Path) -> None:
+    for path in sorted(files.glob("*.incr.aof")):
+        command = ["valkey-check-aof", "--fix", str(path)]
+        subprocess.run(command, executable=server, input=b"y\n", capture_output=True, check=True, timeout=LIMIT_S)
+
+
 def _is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -318,6 +379,7 @@ def create_engine(topology: str, folder: Path) -> Engine:
         "standalone": StandaloneEngine,
         "namespace": NamespacedEngine,
         "scripts": EngineWithoutFunctions,
+        "versions": EngineOfTwoVersions,
         "sentinel": SentinelEngine,
         "cluster": ClusterEngine,
     }

@@ -14,7 +14,7 @@ import msgspec
 
 CallName: TypeAlias = Literal[
     "enqueue", "take", "extend", "finish", "fail", "release", "cancel", "requeue", "run", "callback", "fire", "note",
-    "observe", "suspend", "step", "work", "store", "sleep", "wait", "signal", "write", "read",
+    "observe", "suspend", "step", "work", "store", "sleep", "wait", "signal", "write", "read", "state",
 ]  # fmt: skip
 Phase: TypeAlias = Literal["begun", "ok", "refused", "unknown"]
 

@@ -22,6 +22,7 @@ from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engines import ClusterEngine, Engine, SentinelEngine, StandaloneEngine
+from .power_loss.volatile_disk import unavailable_reason
 from .scenario import ShowProgress
 
 PRODUCERS = 8
@@ -153,7 +154,7 @@ def measure_topology(topology: str, rounds: int, seed: int, show: ShowProgress) 
 
 
 def _measure_standalone(rounds: int, rng: random.Random, show: ShowProgress) -> list[Window]:
-    windows = []
+    windows = list[Window]()
     for fsync in ("always", "everysec"):
         engine = StandaloneEngine(fsync)
         engine.start()
@@ -165,9 +166,19 @@ def _measure_standalone(rounds: int, rng: random.Random, show: ShowProgress) -> 
                 engine.revive()
                 return lost_at_s
 
-            for level in ("memory", "fsync"):
-                event = f"kill -9 of the engine, `appendfsync {fsync}`"
-                windows.append(measure_loss(engine, event, lose_engine, level, rounds, show, f"{fsync}{level}"))
+            def lose_power(engine: StandaloneEngine = engine) -> float:
+                engine.lose_power(rng)
+                lost_at_s = time.monotonic()
+                engine.revive()
+                return lost_at_s
+
+            events: dict[str, LoseEngine] = {"kill -9 of the engine": lose_engine}
+            if not unavailable_reason():
+                events["power loss"] = lose_power
+            for event, lose in events.items():
+                for level in ("memory", "fsync"):
+                    words, prefix = f"{event}, `appendfsync {fsync}`", f"{fsync}{level}{len(windows)}"
+                    windows.append(measure_loss(engine, words, lose, level, rounds, show, prefix))
         finally:
             engine.close()
     return windows

@@ -38,6 +38,14 @@ class ManagedProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._log_from = 0
 
+    def set_environment(self, environment: Mapping[str, str]) -> None:
+        """Change the environment of later starts."""
+        self._environment = dict(environment)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self._environment
+
     def start(self) -> None:
         self._log_from = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
@@ -87,6 +95,15 @@ class ManagedProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def kill_child_with(self, path: Path) -> bool:
+        """Kill the child that has a file open, and return whether there was one. Its parent continues."""
+        children = _children_of(self.pid) if self.is_alive else []
+        found = [pid for pid in children if _has_open(pid, path)]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(found)
+
     def request_stop(self) -> None:
         """Send SIGTERM. Call this once: a second SIGTERM may end the process at once."""
         self.signal(signal.SIGTERM)
@@ -111,3 +128,9 @@ def _children_of(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    with contextlib.suppress(OSError):  # it has just ended
+        return any(link.readlink() == path.absolute() for link in Path(f"/proc/{pid}/fd").iterdir())
+    return False

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .injection import FAULTS, Fault
 
-SHORTEST_GAP_S, LONGEST_GAP_S = 0.2, 2.0
+SHORTEST_GAP_S, LONGEST_GAP_S = 0.2, 1.2
 
 
 class Step(NamedTuple):

@@ -15,15 +15,21 @@ from windlass.core.errors import WindlassError
 from windlass.core.operations import Listing
 from windlass.service import Service
 
-from .checks import FinalState, Guarantees, check_histories, read_final_state
-from .client_set import EXCLUDED_FROM_DRAIN, ClientSet, Ports, all_clients
+from .checkout import commit_of_code
+from .checks import FinalState, Guarantees, HistoryIndex, check_entries, read_final_state
+from .client_set import EXCLUDED_FROM_DRAIN, ClientSet, Ports, clients_for
 from .deployment import Deployment
 from .history import Entry, Recorder, read_history
+from .injection.fault import NO_TARGET
 from .load import setup
 from .load.context import ClientContext
 from .load.drain import drain
 from .plan import Plan, make_plan
+from .results.archive import Archive
+from .results.crossings import count_crossings
+from .results.recovery import Injected, Recovery, count_repeated_runs, measure_recovery
 
+ARCHIVE = "history.jsonl.xz"
 DRAIN_PATIENCE_S = 300.0
 LOAD_PATIENCE_S = 240.0
 POLL_S = 0.25
@@ -52,6 +58,9 @@ class Result(msgspec.Struct, kw_only=True):
     flows: int = 0  # acknowledged
     resumed: int = 0  # times that steps of a flow were queued again
     durable: dict[str, int] = {}  # acknowledged durable calls, by kind
+    repeated: int = 0  # runs after a run without a report
+    crossed: int = 0  # jobs that ran in another front end than the one that enqueued them
+    recovery: Recovery = Recovery()
     forgotten: int | None = None  # acknowledged jobs lost in a failover where that is allowed; None: it is not
 
     @property
@@ -71,7 +80,7 @@ def run_scenario(
     folder: Path,
     show: ShowProgress,
     only: Sequence[str] = (),
-    clients: Callable[[Ports], ClientSet] = all_clients,
+    clients: Callable[[Ports], ClientSet] | None = None,
     without: Sequence[str] = (),
     certain: Sequence[str] = (),
 ) -> Result:
@@ -79,23 +88,27 @@ def run_scenario(
     began_at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     show(f"{topology}: starting")
     with Deployment(topology, folder, seed=seed) as deployment:
-        client_set = clients(deployment.ports)
+        client_set = (clients or clients_for(topology))(deployment.ports)
         guarantees = asyncio.run(set_up(deployment))
         deployment.start_load(client_set.producers, seconds + LOAD_PATIENCE_S)
         deployment.start_load(client_set.others, seconds + LOAD_PATIENCE_S + 2 * DRAIN_PATIENCE_S)
         wait_for_load(deployment, show)
-        steps = _inject_faults(deployment, plan, show)
+        injected = _inject_faults(deployment, plan, show)
         problems, drained_in_s, final = drain_deployment(deployment, show)
         histories = deployment.histories
-    relaxed = _relax_for_failover(guarantees, topology)
-    findings = check_histories(histories, final, relaxed)
-    sentences = [str(finding) for finding in findings] + problems
+    relaxed, entries = _relax_for_failover(guarantees, topology), read_history(histories)
+    findings = check_entries(entries, final, relaxed)
+    sentences = [str(finding) for finding in findings]
     (folder / "findings.json").write_bytes(msgspec.json.format(msgspec.json.encode(findings)))
-    result = _result(plan, only, began_at, steps, drained_in_s, sentences, read_history(histories), client_set)
+    result = _result(plan, only, began_at, injected, drained_in_s, sentences + problems, entries, client_set)
     if relaxed.lost_allowed:
-        strict = check_histories(histories, final, msgspec.structs.replace(relaxed, lost_allowed=""))
+        strict = check_entries(entries, final, msgspec.structs.replace(relaxed, lost_allowed=""))
         result.forgotten = sum(finding.rule == "lost" for finding in strict)
     (folder / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(result)))
+    Archive(
+        command=result.command, commit=commit_of_code(), guarantees=relaxed, final=final, injected=injected,
+        findings=sentences,
+    ).write(folder / ARCHIVE, entries)  # fmt: skip
     return result
 
 
@@ -123,22 +136,29 @@ def _relax_for_failover(guarantees: Guarantees, topology: str) -> Guarantees:
     )
 
 
-def _inject_faults(deployment: Deployment, plan: Plan, show: ShowProgress) -> list[str]:
+def _inject_faults(deployment: Deployment, plan: Plan, show: ShowProgress) -> list[Injected]:
     """Inject the faults of the plan one after the other. A late step delays the following ones."""
-    began_at_s, done = time.monotonic(), list[str]()
+    began_at_s, done = time.monotonic(), list[Injected]()
     for step in plan.steps:
         time.sleep(max(0.0, began_at_s + step.at_s - time.monotonic()))
         if time.monotonic() - began_at_s > plan.seconds:
             break
         show(f"{plan.topology}: {len(done) + 1} of {len(plan.steps)}, {step.fault.name}")
         rng = random.Random(step.seed)  # noqa: S311 (it must be repeatable)
-        at_s = time.monotonic() - began_at_s
+        begun_ns = time.monotonic_ns()
         try:
             target = step.fault.inject(deployment, step.length_s, rng)
         except (WindlassError, OSError, AssertionError) as error:  # the target does not run at this moment
             show(f"{plan.topology}: {step.fault.name} could not be injected: {error}")
             continue
-        done.append(f"{at_s:.1f} s: {step.fault.name} ({target}), {step.length_s:.1f} s")
+        if target == NO_TARGET:
+            continue
+        done.append(
+            Injected(
+                fault=step.fault.name, target=target, begun_ns=begun_ns, undone_ns=time.monotonic_ns(),
+                length_s=step.length_s,
+            )
+        )  # fmt: skip
     time.sleep(max(0.0, began_at_s + plan.seconds - time.monotonic()))
     return done
 
@@ -202,9 +222,10 @@ async def _explain_remaining(service: Service) -> list[str]:
 
 
 def _result(
-    plan: Plan, only: Sequence[str], began_at: str, steps: list[str], drained_in_s: float, findings: list[str],
-    entries: list[Entry], client_set: ClientSet,
+    plan: Plan, only: Sequence[str], began_at: str, injected: list[Injected], drained_in_s: float,
+    findings: list[str], entries: list[Entry], client_set: ClientSet,
 ) -> Result:  # fmt: skip
+    history = HistoryIndex(entries)
     counts = Counter[str]()
     for entry in entries:
         counts[entry.phase] += 1
@@ -212,14 +233,24 @@ def _result(
             counts[f"{entry.call} jobs"] += sum(not job.code for job in entry.jobs)
     return Result(
         topology=plan.topology, seed=plan.seed, seconds=plan.seconds, command=command_of(plan, only), began_at=began_at,
-        done=dict(Counter(step.split(": ")[1].split(" (")[0] for step in steps)), steps=steps,
+        done=dict(Counter(fault.fault for fault in injected)), steps=_describe_steps(injected),
         clients=client_set.names, calls=counts["begun"], acknowledged=counts["enqueue jobs"],
         taken=counts["take jobs"], ended=counts["finish jobs"] + counts["fail jobs"], refused=counts["refused"],
         unknown=counts["unknown"], drained_in_s=drained_in_s, findings=findings,
         flows=len({job.flow for entry in entries if entry.phase == "ok" for job in entry.jobs if job.flow}),
         resumed=sum(_is_resume(entry) for entry in entries),
         durable=dict(Counter(entry.call for entry in entries if entry.call in DURABLE_CALLS and entry.phase == "ok")),
+        repeated=count_repeated_runs(history), crossed=count_crossings(history),
+        recovery=measure_recovery(history, injected),
     )  # fmt: skip
+
+
+def _describe_steps(injected: list[Injected]) -> list[str]:
+    first_ns = injected[0].begun_ns if injected else 0
+    return [
+        f"{(fault.begun_ns - first_ns) / 1e9:.1f} s: {fault.fault} ({fault.target}), {fault.length_s:.1f} s"
+        for fault in injected
+    ]
 
 
 def _is_resume(entry: Entry) -> bool:

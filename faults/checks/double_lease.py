@@ -2,7 +2,8 @@
 
 A lease lasts from its grant until its deadline by the engine's clock. If a call that may have ended it was begun
 earlier, its end is unknown and nothing is reported. Where only runs are known, as for the SDK's own worker, tokens
-decide: a token belongs to one lease and one run."""
+decide: a token belongs to one lease and one run. Pushes and the processor name no lease to their workers; there the
+events of the engine decide, which a client follows: a running job must leave that state before it is given again."""
 
 from __future__ import annotations
 
@@ -11,12 +12,17 @@ from itertools import pairwise
 
 from .final_state import FinalState
 from .finding import Finding, Guarantees
-from .history_index import ENDING_CALLS, NEVER, HistoryIndex, JobCall, JobHistory, Lease
+from .history_index import ENDING_CALLS, NEVER, Call, HistoryIndex, JobCall, JobHistory, Lease
+from .job_identity import job_identity
 
 RULE = "double lease"
+LEASED = ("dispatched", "running")
+MISSED = "missed"  # a watcher may have missed events: the states are unknown until then
 
 
 def check(history: HistoryIndex, _final: FinalState, guarantees: Guarantees) -> Iterator[Finding]:
+    if not guarantees.may_lose_reports:
+        yield from _check_states(history)
     for job in history.jobs.values():
         for first, second in pairwise(job.leases):
             earlier, later = sort_pair(first, second)
@@ -25,6 +31,28 @@ def check(history: HistoryIndex, _final: FinalState, guarantees: Guarantees) -> 
             elif not guarantees.may_lose_reports and _overlap(history, job, earlier, later, guarantees.slack_ms):
                 yield _finding(job, earlier, later, "was given while the previous lease was still held")
         yield from _check_runs(job)
+
+
+def _check_states(history: HistoryIndex) -> Iterator[Finding]:
+    """Find jobs that were given to a worker while they were running. A dispatched job may be dispatched again, because
+    a worker may refuse it."""
+    last: dict[str, Call] = {}  # the last state of each job
+    for call in history.calls:
+        if call.begun.call != "state":
+            continue
+        (facts,) = call.begun.jobs
+        if facts.outcome == MISSED:
+            last.clear()
+            continue
+        job_id = job_identity(facts.id)
+        before = last.get(job_id)
+        if before is not None and before.begun.jobs[0].outcome == "running" and facts.outcome in LEASED:
+            sentence = (
+                f"It entered {facts.outcome} (attempt {facts.attempt}), and had been running "
+                f"(attempt {before.begun.jobs[0].attempt}) without a state between."
+            )
+            yield Finding(RULE, job_id, sentence, before.entries + call.entries)
+        last[job_id] = call
 
 
 def _check_runs(job: JobHistory) -> Iterator[Finding]:

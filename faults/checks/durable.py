@@ -5,7 +5,7 @@ The value of each run of a step's function, and of each signal, is unique in a r
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from ..history import CallName, DurableFacts
@@ -49,6 +49,8 @@ class JobCalls:
 
 def check(history: HistoryIndex, final: FinalState, guarantees: Guarantees) -> Iterator[Finding]:
     if guarantees.may_lose_reports:
+        for job_id, found in final.durable.items():
+            yield from _check_stored(job_id, found)
         return
     jobs: dict[str, JobCalls] = {}
     for call in history.calls:
@@ -62,6 +64,19 @@ def check(history: HistoryIndex, final: FinalState, guarantees: Guarantees) -> I
         yield from _check_signals(calls, stored)
         yield from _check_sleeps(calls, stored, guarantees.slack_ms)
         yield from _check_stream(calls, stored)
+
+
+def _check_stored(job_id: str, stored: FinalDurable) -> Iterator[Finding]:
+    """Check what also holds where a failover has forgotten acknowledged calls: the stored state agrees with itself."""
+    received = [step.value for step in stored.steps if step.kind == "signal" and step.value]
+    for value, count in Counter([*received, *stored.unread]).items():
+        if count > 1:
+            yield Finding(SIGNAL_TWICE, job_id, f"{value!r} is stored {count} times.")
+    for step in stored.steps:
+        is_over = step.kind == "sleep" and step.ended_at_ms is not None
+        if is_over and (step.ended_at_ms or 0) < (step.wake_at_ms or 0):
+            sentence = f"{step.name} ended at {step.ended_at_ms}, before {step.wake_at_ms}."
+            yield Finding(TOO_SHORT, job_id, sentence)
 
 
 def _finding(rule: str, calls: JobCalls, sentence: str, *proof: DurableCall) -> Finding:

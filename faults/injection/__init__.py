@@ -1,16 +1,18 @@
 """All kinds of faults, by name. Files are grouped by the target of a fault; each kind is a constant."""
 
-from . import cable_faults, clock, engine_admin, kill, proxy_faults, resources, suspend
+from . import cable_faults, clock, engine_admin, kill, proxy_faults, resources, suspend, versions
 from .fault import Fault
 
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
         kill.WORKER,
+        kill.WORKER_PROCESS,
         kill.PRODUCER,
         kill.SERVER,
         kill.LOOPS,
         kill.ENGINE,
+        kill.POWER,
         suspend.WORKER,
         suspend.SERVER,
         suspend.ENGINE,
@@ -31,6 +33,7 @@ FAULTS: dict[str, Fault] = {
         engine_admin.CLIENTS,
         engine_admin.FAILOVER,
         clock.JUMP,
+        versions.CHANGED,
     )
 }
 

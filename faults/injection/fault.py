@@ -8,9 +8,16 @@ from typing import NamedTuple, TypeAlias
 
 from ..deployment import Deployment
 
-ALL_TOPOLOGIES = ("standalone", "embedded", "sentinel", "cluster", "namespace", "scripts")
-PROXIED = ("standalone", "embedded", "sentinel", "cluster", "scripts")  # in the other the kernel disturbs the network
-SINGLE_ADDRESS = ("standalone", "embedded", "scripts")  # a proxy stands before the engine
+ALL_TOPOLOGIES = ("standalone", "embedded", "sentinel", "cluster", "namespace", "scripts", "versions")
+PROXIED = (
+    "standalone",
+    "embedded",
+    "sentinel",
+    "cluster",
+    "scripts",
+    "versions",
+)  # in the other the kernel disturbs the network
+SINGLE_ADDRESS = ("standalone", "embedded", "scripts", "versions")  # a proxy stands before the engine
 NO_TARGET = "no target"
 Inject: TypeAlias = Callable[[Deployment, float, random.Random], str]
 

@@ -29,12 +29,14 @@ from .front_ends.jobber import JobberProducer
 from .front_ends.lightjq import QUEUE as LIGHTJQ
 from .front_ends.lightjq import LightjqProducer, PushWorker, push_listener
 from .front_ends.native_http import HttpClient, HttpProducer, HttpWorker
+from .front_ends.processor import QUEUE as PROCESSOR
 from .front_ends.processor import ProcessorClient
 from .job_generator import JobMix
 from .options import Options
 from .producer import run_producer
 from .schedule_watcher import watch_schedules
 from .setup import DURABLE, DURABLE_ENGINE
+from .state_watcher import watch_states
 from .worker import run_worker
 
 
@@ -108,6 +110,11 @@ async def _receiver(context: ClientContext, options: Options) -> None:
 async def _scheduler_watch(context: ClientContext, options: Options) -> None:
     async with _service(options) as service:
         await watch_schedules(context, service)
+
+
+async def _state_watch(context: ClientContext, options: Options) -> None:
+    async with _service(options) as service:
+        await watch_states(context, service, (LIGHTJQ, PROCESSOR))
 
 
 async def _producer_lightjq(context: ClientContext, options: Options) -> None:
@@ -189,4 +196,5 @@ CLIENT_KINDS: dict[str, Callable[[ClientContext, Options], Awaitable[None]]] = {
     "canceller": _canceller,
     "receiver": _receiver,
     "scheduler-watch": _scheduler_watch,
+    "state-watch": _state_watch,
 }

@@ -161,13 +161,16 @@ class EngineProcess:
     def _command(self) -> list[str]:
         return [engine_binary(self._engine), *self._arguments()]
 
+    def _environment(self) -> dict[str, str]:
+        return supervisor.engine_environment(_preload(engine_binary(self._engine)))
+
     def _spawn(self) -> None:
         assert self._process is None, "the engine is already running"
         self.socket_path.unlink(missing_ok=True)  # a killed engine leaves its socket file behind
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
-                env=supervisor.engine_environment(_preload(engine_binary(self._engine))),
+                env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,22 +14,27 @@ import msgspec
 import windlass
 from windlass.store.embedded.engine import find_server_binary
 
-from .injection import FAULTS
-from .key_usage import DESCRIPTIONS as KEY_DESCRIPTIONS
-from .key_usage import KeyUsage
-from .loss_windows import Window
-from .scenario import Result
-from .soak import Soak
-from .soak_page import HEADING as SOAK_HEADING
-from .soak_page import describe_curves, read_soak
+from ..injection import FAULTS
+from ..key_usage import DESCRIPTIONS as KEY_DESCRIPTIONS
+from ..key_usage import KeyUsage
+from ..loss_windows import Window
+from ..scenario import Result
+from ..soak import Soak
+from ..soak_page import HEADING as SOAK_HEADING
+from ..soak_page import describe_curves, read_soak
+from .block_section import BEGIN, END, describe_blocks
+from .blocks import Block, read_blocks
+from .tables import paragraph as _paragraph
+from .tables import table as _table
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 TOPOLOGIES = {
     "standalone": "one engine, `appendonly yes`, `appendfsync always`",
     "embedded": "the embedded engine with its supervisor",
     "sentinel": "a primary and two replicas behind three sentinels, in memory only",
     "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
     "scripts": "one engine whose user may not call functions, `appendonly yes`, `appendfsync always`",
+    "versions": "one engine with processes of the previous and of this version, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
 SMALLEST_SHOWN = 10 * 1024  # bytes; smaller kinds of keys are summed up
@@ -43,8 +47,12 @@ LIMITS_OF_GUARANTEES = """\
   of a worker without either, run again [within 15 s](workers.md#dead-machines).
 - **Not more than the engine keeps.** An engine without an append-only file loses everything when it is killed. With
   `appendfsync everysec` a killed process loses nothing, because its writes are already in the operating system. A
-  *machine* that loses power loses up to about a second of jobs acknowledged at `memory`. Power cuts were not part of
-  this run.
+  *machine* that loses power loses up to about a second of jobs acknowledged at `memory`. The fault `power-loss`
+  simulates this: the engine is killed, and what it had not synced is dropped
+  ([decision 0111](decisions/0111-drop-unsynced-writes-to-simulate-power-loss.md)).
+- **`fsync` needs `appendfsync always`.** With `everysec`, Valkey 9.1.2 confirms a write (`WAITAOF`) before its sync, a
+  [fault of the engine](https://github.com/redis/redis/pull/13793). A machine that loses power there loses up to about a
+  second of jobs acknowledged at `fsync`, as at `memory`. The embedded engine syncs always.
 - **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have
   answered ([topologies.md](topologies.md)). At `replica` a job is lost if the replica that confirmed it is not the
   replica that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed by
@@ -123,11 +131,21 @@ def merge_reports(folders: Sequence[Path]) -> Report:
 
 
 def write_page(report: Report) -> Path:
-    DOCUMENT.write_text(render(report))
+    DOCUMENT.write_text(render(report, read_blocks()))
     return DOCUMENT
 
 
-def render(report: Report) -> str:
+def write_block_section() -> Path:
+    """Renew only the section on blocks."""
+    before, _, rest = DOCUMENT.read_text().partition(f"{BEGIN}\n")
+    _, end, after = rest.partition(f"{END}\n")
+    if not end:
+        raise ValueError(f"{DOCUMENT} has no lines {BEGIN} and {END}.")
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{describe_blocks(read_blocks())}{END}\n{after}")
+    return DOCUMENT
+
+
+def render(report: Report, blocks: Sequence[Block] = ()) -> str:
     parts = [
         "# Reliability\n",
         _paragraph(
@@ -142,6 +160,7 @@ def render(report: Report) -> str:
         ),
         _about(report),
         _verdict(report),
+        f"{BEGIN}\n{describe_blocks(blocks)}{END}\n",
         _faults(report.results),
         *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),
@@ -276,7 +295,8 @@ def _losses(windows: Sequence[Window]) -> str:
         "## Losses by durability level\n\n"
         + _paragraph(
             "Producers enqueue jobs as fast as possible until the engine that serves them is lost. The window is the",
-            "time between the acknowledgement of the oldest lost job and the loss of the engine.",
+            "time between the acknowledgement of the oldest lost job and the loss of the engine. At a `power loss` the",
+            "engine is killed, and what it had not synced is dropped.",
         )
         + "\n"
         + _table(head, rows)
@@ -346,12 +366,3 @@ def _kibibytes(size: int) -> str:
 
 def _amount(what: str, value: float) -> str:
     return f"{value / 2**20:.1f} MiB" if "memory" in what else f"{value:.1f}"
-
-
-def _paragraph(*lines: str) -> str:
-    return textwrap.fill(" ".join(lines), 120, break_long_words=False, break_on_hyphens=False) + "\n"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -190,3 +190,15 @@ def test_a_violation_is_found(violate: Callable[[DurableHistory], None], rule: s
     history = DurableHistory()
     violate(history)
     assert history.findings() == {rule}
+
+
+@pytest.mark.parametrize(
+    ("violate", "rule"),
+    [(a_signal_stays_after_its_wait, durable.SIGNAL_TWICE), (the_engine_ends_a_sleep_early, durable.TOO_SHORT)],
+)
+def test_what_is_stored_agrees_with_itself_also_after_a_failover(
+    violate: Callable[[DurableHistory], None], rule: str
+) -> None:
+    history = DurableHistory()
+    violate(history)
+    assert history.findings(may_lose_reports=True, lost_allowed="any") == {rule}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from faults import report
+from faults.injection.fault import ALL_TOPOLOGIES
 from faults.key_usage import KeyUsage, KindUsage
 from faults.loss_windows import Window
 from faults.scenario import Result
@@ -112,3 +114,8 @@ def test_left_out_faults_are_shown() -> None:
     assert "\nNo netem here.\n" in report.render(found)
     assert "No netem here." in report.format_summary(found)
     assert "a network namespace of its own" in report.render(found)
+
+
+@pytest.mark.parametrize("topology", ALL_TOPOLOGIES)
+def test_every_topology_is_described(topology: str) -> None:
+    assert f"| {topology}: " in report.render(report.Report(seed=7, command="again", results=[_result(topology)]))
