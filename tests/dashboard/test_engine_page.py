@@ -60,16 +60,16 @@ class TestDurabilityInForce:
     def store(self, engine: EngineProcess, rule: str) -> Iterator[Store]:
         with EngineProcess("valkey", config=("--appendonly", "yes", "--appendfsync", "everysec")) as own:
             prepare(Store(parse_url(own.unix_url)).topology, 5.0)
-            yield Store(parse_url(create_restricted_user(own, *filter(None, [rule]))), durability="fsync")
+            yield Store(parse_url(create_restricted_user(own, *filter(None, [rule]))), durability="replica")
 
     async def test_it_is_read_from_the_engine(self, page_client: PageClient, rule: str) -> None:
         text = (await page_client.get("/engine")).text
-        assert "setting: fsync" in text
+        assert "setting: replica" in text
         if rule:
             assert "how often it is flushed to disk is unknown: the engine's user may not call CONFIG GET." in text
         else:
             assert "Append-only file, flushed once a second (appendfsync everysec)." in text
-        assert "Enqueues wait for their own flush (durability fsync)." in text
+        assert "none is connected: enqueues are reported as not confirmed." in text
 
 
 class TestManagedDurability:

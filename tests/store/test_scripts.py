@@ -188,7 +188,10 @@ def test_forgotten_scripts_are_loaded_again(service: Service, engine_by_scripts:
     assert stats.queued == 3
 
 
-async def test_scripts_are_forgotten_during_many_calls(restricted: EngineProcess) -> None:
+async def test_scripts_are_forgotten_during_many_calls(
+    restricted: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.store.store.DURABLE_WAIT_MS", 20)  # there is no replica
     async with new_store(restricted.unix_url) as store:
         service = Service(store)
 
@@ -201,7 +204,7 @@ async def test_scripts_are_forgotten_during_many_calls(restricted: EngineProcess
                 await asyncio.to_thread(forget_scripts, restricted)
 
         # The second confirms each call in a pipeline: its first command may be refused, and is then sent again.
-        await asyncio.gather(produce(), produce(durability="fsync"), forget())
+        await asyncio.gather(produce(), produce(durability="replica"), forget())
         (stats,) = await service.stats(["mail"])
         assert stats.queued == 200
 
@@ -209,7 +212,7 @@ async def test_scripts_are_forgotten_during_many_calls(restricted: EngineProcess
 def test_a_restarted_engine_receives_the_scripts_again(restricted: EngineProcess) -> None:
     store = new_store(restricted.unix_url)
     service = Service(store)
-    service.enqueue([SIMPLE], durability="fsync").wait()
+    service.enqueue([SIMPLE]).wait()
     restricted.kill()
     restricted.start()
     run_one(service)

@@ -79,7 +79,7 @@ def job(**kw: Any) -> NewJob:
 
 def test_replies_of_a_good_engine() -> None:
     found = check_requirements([GOOD, ALWAYS], allow_eviction=False)
-    assert found == Deployment("valkey", "9.1.0", True, True, True, partitions=1)
+    assert found == Deployment("valkey", "9.1.0", False, True, True, partitions=1)
 
 
 @pytest.mark.parametrize("version", [b"6.2.14", b"5.0", b"0.0", b"garbage"])
@@ -88,19 +88,32 @@ def test_an_engine_that_is_too_old_is_refused(version: bytes) -> None:
         check_requirements([b"redis_version:" + version + b"\r\n", ALWAYS], allow_eviction=False)
 
 
-def test_redis_7_0_has_no_confirmation_of_a_single_write() -> None:
-    info = b"redis_version:7.0.15\r\naof_enabled:1\r\n"
+@pytest.mark.parametrize(
+    ("names", "product"),
+    [
+        (b"redis_version:7.0.15", "redis"),  # it has no WAITAOF
+        (b"redis_version:7.4.2", "redis"),  # it answers WAITAOF before the sync, and so does Valkey
+        (b"redis_version:7.2.4\r\nvalkey_version:9.1.2", "valkey"),
+    ],
+)
+def test_engines_without_a_true_confirmation_of_a_single_write(names: bytes, product: str) -> None:
+    info = names + b"\r\naof_enabled:1\r\n"
     found = check_requirements([info, [b"appendfsync", b"everysec"]], allow_eviction=False)
-    assert (found.product, found.has_waitaof, found.is_fsynced) == ("redis", False, False)
+    assert (found.product, found.confirms_writes, found.is_fsynced) == (product, False, False)
     with pytest.raises(BadSetting, match="appendfsync always"):
         found.command_for("fsync", 100)
     assert check_requirements([info, ALWAYS], allow_eviction=False).command_for("fsync", 100) is None
 
 
+def test_redis_8_confirms_a_single_write() -> None:
+    info = b"redis_version:8.0.0\r\naof_enabled:1\r\n"
+    found = check_requirements([info, [b"appendfsync", b"everysec"]], allow_eviction=False)
+    assert found.command_for("fsync", 100) == ("WAITAOF", "1", "0", "100")
+
+
 def test_commands_that_each_durability_needs() -> None:
     lazy = check_requirements([GOOD, [b"appendfsync", b"everysec"]], allow_eviction=False)
     assert lazy.command_for("memory", 100) is None
-    assert lazy.command_for("fsync", 100) == ("WAITAOF", "1", "0", "100")
     assert lazy.command_for("replica", 100) == ("WAIT", "1", "100")
     without = check_requirements([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
     with pytest.raises(BadSetting, match="append-only file"):
@@ -171,6 +184,15 @@ def test_an_impossible_durability_is_refused_on_open(own_engine: EngineProcess) 
         store.open_sync()
     store.close_sync()
     assert ask(own_engine, "DBSIZE") == 0
+
+
+def test_a_confirmation_that_the_engine_cannot_give_is_refused_on_open() -> None:
+    with EngineProcess("valkey", config=("--appendonly", "yes", "--appendfsync", "everysec")) as engine:
+        store = new_store(engine, durability="fsync")
+        with pytest.raises(BadSetting, match="needs `appendfsync always`"):
+            store.open_sync()
+        store.close_sync()
+        assert ask(engine, "DBSIZE") == 0
 
 
 def test_a_moved_clock_is_accepted_only_by_a_deployment_marked_as_a_test(own_engine: EngineProcess) -> None:

@@ -19,7 +19,7 @@ from . import permissions
 from .health import CLOCK_TOLERANCE_MS, EVICTED_EARLY, NEARLY_FULL, EngineReport, check_engine, read_engine
 from .permissions import Restrictions
 from .probe import ProbeReplies
-from .requirements import check_requirements, is_evicting_jobs, reason_for_scripts, scripts_notice
+from .requirements import check_requirements, confirms_writes, is_evicting_jobs, reason_for_scripts, scripts_notice
 
 # From the best to the worst: blocking means that Windlass does not start there.
 Verdict: TypeAlias = Literal["ok", "limited", "blocking"]
@@ -235,9 +235,11 @@ def _fsync(node: ProbedNode) -> Capability:
         return Capability("durability fsync", "ok", "every write", _ANSWER_CONFIRMS)
     if found.level == "fsync_always" and found.is_reached:
         return Capability("durability fsync", "ok", "every write", "Each answer follows its write to disk.")
-    if refusal := node.refusal("waitaof"):
-        reason = "This version has no WAITAOF: set `appendfsync always`." if _is_unknown(node, "waitaof") else refusal
+    if not confirms_writes(node.engine.info):
+        reason = "This version cannot confirm that a single write is on disk: set `appendfsync always`."
         return Capability("durability fsync", "limited", "not possible", reason)
+    if refusal := node.refusal("waitaof"):
+        return Capability("durability fsync", "limited", "not possible", refusal)
     if not found.is_reached:
         return Capability("durability fsync", "limited", "not possible", "It needs an append-only file and its fsync.")
     return Capability("durability fsync", "ok", "on request (WAITAOF)", "An enqueue can wait for its own flush.")

@@ -218,7 +218,7 @@ def _fsync(config: dict[str, str]) -> Iterator[Finding]:
         yield _finding(
             "fsync_every_second", _N, "The engine writes to disk once a second (appendfsync everysec).",
             "A crash of the machine loses up to two seconds of acknowledged jobs.",
-            "Set `appendfsync always`, or enqueue important jobs with durability fsync.",
+            "Set `appendfsync always`.",
         )  # fmt: skip
     if policy != "no" and config.get("no-appendfsync-on-rewrite") == "yes":
         yield _finding(

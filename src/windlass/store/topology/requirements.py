@@ -17,7 +17,8 @@ from .permissions import CallsBy
 log = logging.getLogger("windlass.store")
 
 _OLDEST_REDIS = (7, 0)
-_OLDEST_WAITAOF = (7, 2)
+# Redis 7.4, and every Valkey up to 9.1, which calls itself Redis 7.2, answers WAITAOF before the sync (redis#13793).
+_OLDEST_TRUE_WAITAOF = (8, 0)
 QUERIES: tuple[tuple[str, ...], ...] = (
     ("INFO", "everything"),
     ("CONFIG", "GET", "appendfsync"),
@@ -29,7 +30,7 @@ class Deployment(NamedTuple):
 
     product: str  # redis or valkey
     version: str
-    has_waitaof: bool
+    confirms_writes: bool  # an answer of WAITAOF means that the write is on disk
     is_fsynced: bool  # every reply follows its fsync: durability `fsync` needs nothing more
     is_persistent: bool
     partitions: int
@@ -50,10 +51,10 @@ class Deployment(NamedTuple):
             return ("WAIT", "1", str(wait_ms))
         if not self.is_persistent:
             raise BadSetting("Durability 'fsync' needs an append-only file: set `appendonly yes`, or use 'memory'.")
-        if not self.has_waitaof:
+        if not self.confirms_writes:
             raise BadSetting(
-                f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`: "
-                "this version cannot confirm a single write (WAITAOF came with 7.2)."
+                f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`, and a user that may "
+                "see it (CONFIG GET): this version cannot confirm that a single write is on disk. Or use 'memory'."
             )
         self._check_permission("waitaof")
         return ("WAITAOF", "1", "0", str(wait_ms))
@@ -100,7 +101,7 @@ def version_number(version: str) -> tuple[int, ...]:
 
 def confirms_writes(info: dict[str, str]) -> bool:
     """Tell whether the engine can confirm that a single write is on disk (WAITAOF)."""
-    return version_number(info.get("redis_version", "0.0")) >= _OLDEST_WAITAOF
+    return version_number(info.get("redis_version", "0.0")) >= _OLDEST_TRUE_WAITAOF
 
 
 def combine_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
@@ -120,7 +121,7 @@ def combine_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool
     if by_scripts is not None:
         log.info("%s", scripts_notice(by_scripts.scripts_because))
     return (by_scripts or found[0])._replace(
-        has_waitaof=all(node.has_waitaof for node in found),
+        confirms_writes=all(node.confirms_writes for node in found),
         is_fsynced=all(node.is_fsynced for node in found),
         is_persistent=all(node.is_persistent for node in found),
         partitions=partitions,
