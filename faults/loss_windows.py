@@ -177,7 +177,8 @@ def _measure_standalone(rounds: int, rng: random.Random, show: ShowProgress) -> 
                 events["power loss"] = lose_power
             for event, lose in events.items():
                 # An engine that cannot confirm a single sync is refused with the level `fsync`.
-                for level in ("memory", "fsync")[: 2 if fsync == "always" else 1]:
+                levels: list[Durability] = ["memory", "fsync"] if fsync == "always" else ["memory"]
+                for level in levels:
                     words, prefix = f"{event}, `appendfsync {fsync}`", f"{fsync}{level}{len(windows)}"
                     windows.append(measure_loss(engine, words, lose, level, rounds, show, prefix))
         finally:

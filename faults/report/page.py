@@ -51,8 +51,8 @@ LIMITS_OF_GUARANTEES = """\
   simulates this: the engine is killed, and what it had not synced is dropped
   ([decision 0111](decisions/0111-drop-unsynced-writes-to-simulate-power-loss.md)).
 - **`fsync` needs `appendfsync always`, or Redis 8.0 or newer.** With `everysec`, Valkey 9.1.2 confirms a write
-  (`WAITAOF`) before its sync, a [fault of the engine](https://github.com/redis/redis/pull/13793): 24 of 136 jobs were lost
-  so. Windlass refuses durability `fsync` there, before the write. The embedded engine syncs always.
+  (`WAITAOF`) before its sync, a [fault of the engine](https://github.com/redis/redis/pull/13793): 24 of 136 jobs were
+  lost so. Windlass refuses durability `fsync` there, before the write. The embedded engine syncs always.
 - **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have
   answered ([topologies.md](topologies.md)). At `replica` a job is lost if the replica that confirmed it is not the
   replica that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed by
