@@ -1,6 +1,6 @@
 """`python -m faults`: faults under load in every topology. The exit code is 1 if a guarantee was broken.
 
-`soak` is the long run without faults (soak.py), `windows` measures only losses (loss_windows.py), `report --of FOLDER`
+`soak` is the long run without faults (soak/), `windows` measures only losses (loss_windows.py), `report --of FOLDER`
 merges the reports of several runs. `block` and `blocks` run blocks whose results are committed, `page` writes their
 sums into docs/reliability.md, and `judge FILE` judges the histories of a run again (block_runs.py)."""
 
@@ -14,11 +14,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import block_runs, loss_windows, previous_version, report, scenario, soak, soak_page
+from . import block_runs, loss_windows, previous_version, report, scenario
 from .client_set import quick_clients
 from .injection import FAULTS
 from .injection.fault import ALL_TOPOLOGIES
 from .requirements import supported_scenarios
+from .soak.page import write_soak
+from .soak.run import run_soak
 
 QUICK_S = 30
 QUICK_FAULTS = ("worker-kill", "engine-kill", "producer-kill")  # a short plan does not have room for all
@@ -103,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.soak_minutes or given.what == "soak":
         report.save(found, folder)
         minutes = given.soak_minutes or given.minutes
-        found.soak = soak.run_soak(minutes * 60, seed, folder / "soak", progress)
+        found.soak = run_soak(minutes * 60, seed, folder / "soak", progress)
         found.soak.command = f"python -m faults soak --seed {seed} --minutes {minutes:g}"
     report.save(found, folder)
     progress.clear()
@@ -118,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _write(what: str, found: report.Report) -> list[Path]:
     if found.soak is None:
         return [report.write_page(found)]
-    written = soak_page.write_soak(found.soak, report.format_soak(found.soak))
+    written = write_soak(found.soak, report.format_soak(found.soak))
     return written if what == "soak" else [*written, report.write_page(found)]
 
 

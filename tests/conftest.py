@@ -38,10 +38,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
-    """Let programs that tests start end by a hangup. They would inherit that it is ignored (`nohup make test`), but no
-    handler."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda number, frame: None)
+    """Let programs that tests start end by these signals.
+
+    Below nohup or in the background of a script they would inherit that a signal is ignored, but no handler."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: None)
 
 
 @pytest.fixture(scope="session", autouse=True)

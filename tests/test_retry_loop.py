@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,6 +55,12 @@ def loop_with(pauses: Pauses, **options: Any) -> RetryLoop:
 def test_pauses_double_up_to_the_longest() -> None:
     pauses = Pauses(0.5, 3.0)
     assert [pauses.after(failures) for failures in (1, 2, 3, 4, 5, 10_000)] == [0.5, 1.0, 2.0, 3.0, 3.0, 3.0]
+
+
+def test_jitter_leaves_the_random_numbers_of_the_program_alone() -> None:
+    before = random.getstate()
+    Pauses(2.0, 2.0, jitter=0.5).after(1)
+    assert random.getstate() == before
 
 
 def test_jitter_shortens_a_pause_by_at_most_its_share() -> None:

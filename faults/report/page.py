@@ -19,9 +19,9 @@ from ..key_usage import DESCRIPTIONS as KEY_DESCRIPTIONS
 from ..key_usage import KeyUsage
 from ..loss_windows import Window
 from ..scenario import Result
-from ..soak import Soak
-from ..soak_page import HEADING as SOAK_HEADING
-from ..soak_page import describe_curves, read_soak
+from ..soak.page import HEADING as SOAK_HEADING
+from ..soak.page import describe_curves, read_soak
+from ..soak.run import Soak
 from .block_section import BEGIN, END, describe_blocks
 from .blocks import Block, read_blocks
 from .tables import paragraph as _paragraph

@@ -631,6 +631,32 @@ def _tasks() -> Iterator[Case]:
     yield "report_tasks", "unknown worker", lambda service: service.report_tasks(OK_ID, 1, [sums])
 
 
+WRONG_PATTERNS = (["a"], "a", None, 5, ("",), ("a", 5), ("q" * 256,), ("*" * 17,), ("a",) * 33, (SURROGATE,))
+
+
+def _pages_by_name() -> Iterator[Case]:
+    terms: dict[str, tuple[Any, ...]] = {
+        "after": ("n" * 256, *WRONG_TEXTS), "most": (0, 1_001, *WRONG_WHOLES), "queues": WRONG_PATTERNS,
+    }  # fmt: skip
+    for field, values in terms.items():
+        for value in values:
+            given = {field: value}
+            yield "queues_page", f"{field}={value!r:.30}", lambda service, given=given: service.queues_page(**given)
+            yield (
+                "schedules_page",
+                f"{field}={value!r:.30}",
+                lambda service, given=given: service.schedules_page(**given),
+            )
+    for value in ("n" * 256, *WRONG_TEXTS):
+        yield (
+            "schedules_page",
+            f"search={value!r:.30}",
+            lambda service, value=value: service.schedules_page(search=value),
+        )
+    for value in WRONG_PATTERNS:
+        yield "survey", f"{value!r:.30}", lambda service, value=value: service.survey(value)
+
+
 def _queues_and_workers() -> Iterator[Case]:
     for value in ("", "q" * 256, *WRONG_TEXTS):
         yield "stats", f"name={value!r:.30}", lambda service, value=value: service.stats([value])
@@ -1078,7 +1104,7 @@ def _tokens() -> Iterator[Case]:
     wrong: dict[str, tuple[Any, ...]] = {
         "name": ("", "n" * 129, *WRONG_TEXTS),
         "roles": (frozenset(), {Role.READ}, (Role.READ,), "read", None, frozenset({"read"}), frozenset({"root"})),
-        "queues": (["a"], "a", None, 5, ("",), ("a", 5), ("q" * 256,), ("*" * 17,), ("a",) * 33, (SURROGATE,)),
+        "queues": WRONG_PATTERNS,
         "rate": (-1, 1_000_001, *WRONG_WHOLES),
         "expires_in_ms": (-1, 2**43 + 1, *WRONG_WHOLES),
         "note": ("n" * 257, *WRONG_TEXTS),
@@ -1292,8 +1318,8 @@ def _assignments() -> Iterator[Case]:
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_taken_details(), *_takes(),
     *_reading(), *_failures(), *_scopes(), *_flows(), *_actions(), *_lanes(), *_scales(), *_members(),
-    *_queues_and_workers(), *_tasks(), *_limits_and_pauses(), *_schedules(), *_callbacks(), *_pending_callbacks(),
-    *_events(), *_logs(), *_durable(), *_transfer(), *_doctor(),
+    *_pages_by_name(), *_queues_and_workers(), *_tasks(), *_limits_and_pauses(), *_schedules(), *_callbacks(),
+    *_pending_callbacks(), *_events(), *_logs(), *_durable(), *_transfer(), *_doctor(),
     *_statistics(), *_tokens(), *_alerts(), *_signal_links(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})

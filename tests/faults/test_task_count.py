@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faults.load.task_count import request_task_count
-from faults.soak import measure_growth
+from faults.soak.run import measure_growth
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_S = 60.0

@@ -97,7 +97,10 @@ class EngineWorker:
 
     async def extend(self, lease: JobFacts, lease_ms: int) -> JobFacts:
         answer = await call_engine(self._service.extend([_lease_ref(lease)], lease_ms=lease_ms).one())
-        return JobFacts(lease_until_ms=answer.deadline_at_ms or 0, lease_ms=lease_ms)
+        return JobFacts(
+            lease_until_ms=answer.deadline_at_ms or 0,
+            lease_ms=lease_ms if answer.fixed_for_ms is None else answer.fixed_for_ms,
+        )
 
 
 def _lease_ref(lease: JobFacts) -> LeaseRef:

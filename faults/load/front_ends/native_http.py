@@ -132,7 +132,7 @@ class HttpWorker:
     async def extend(self, lease: JobFacts, lease_ms: int) -> JobFacts:
         body = {"token": lease.token, "lease_ms": lease_ms}
         answer = await self._http.post(f"/api/v1/jobs/{lease.id}/extend", body)
-        return JobFacts(lease_until_ms=answer["deadline_at_ms"] or 0, lease_ms=lease_ms)
+        return JobFacts(lease_until_ms=answer["deadline_at_ms"] or 0, lease_ms=answer.get("fixed_for_ms", lease_ms))
 
     async def _report(self, verb: str, lease: JobFacts, **fields: Any) -> JobFacts:
         answer = await self._http.post(f"/api/v1/jobs/{lease.id}/{verb}", {"token": lease.token} | fields)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 
 import msgspec
@@ -16,6 +15,7 @@ from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Dispatch, Fail, PushOutcome, PushReport, Redirect
 from windlass.outbound import Outbound, RequestFailed
+from windlass.pauses import random_fraction
 from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 
@@ -146,7 +146,7 @@ async def divide_by_name(service: Service, queue: str) -> bool:
 async def _fail(service: Service, job: Job, message: str) -> None:
     """Fail the attempt. A refused job spends an attempt too; otherwise it would be pushed forever."""
     retry = retry_of(job)
-    delay_ms = retry.delay_ms(job.attempt, random.random())  # noqa: S311
+    delay_ms = retry.delay_ms(job.attempt, random_fraction())
     wants_retry = retry.wants_retry(job.attempt)
     failure = Fail(
         id=job.id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -23,6 +22,7 @@ from windlass.core.retry import ENDLESS
 from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
 from windlass.core.validation.values import check_boolean, check_integer, check_list
 from windlass.core.validation.workers import check_queue_list, check_worker_report
+from windlass.pauses import random_fraction
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import assign as calls
 from windlass.store.commands import jobs, reports
@@ -169,7 +169,7 @@ def _failure(report: WorkerReport, job: Job, lease: LeaseRef) -> Fail:
         id=lease.id,
         token=lease.token,
         then="cancelled" if job.is_cancel_requested else "retry" if is_retried else "final",
-        delay_ms=job.retry.delay_ms(job.attempt, random.random()) if is_retried else 0,  # noqa: S311
+        delay_ms=job.retry.delay_ms(job.attempt, random_fraction()) if is_retried else 0,
         error=report.error,
     )
 

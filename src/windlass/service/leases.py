@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 from windlass.core.errors import BadInput
@@ -35,6 +34,7 @@ from windlass.core.validation.lease_reports import (
 from windlass.core.validation.logs import check_log
 from windlass.core.validation.takes import check_take
 from windlass.core.validation.values import check_duration_or_forever, check_list
+from windlass.pauses import random_fraction
 from windlass.store.commands import logs as logs_commands
 from windlass.store.commands import reports
 from windlass.store.commands.command import Flow
@@ -64,7 +64,7 @@ class LeaseOperations(Facet):
         if request.weights:
             # A random key raised to 1/weight puts each queue first in proportion to its weight.
             weights = dict(zip(order, request.weights, strict=True))
-            keys = {queue: random.random() ** (1 / weight) for queue, weight in weights.items()}  # noqa: S311
+            keys = {queue: random_fraction() ** (1 / weight) for queue, weight in weights.items()}
             order.sort(key=keys.__getitem__, reverse=True)
         return take_waiting.group_by_partition(self.store, order)
 

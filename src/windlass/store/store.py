@@ -95,7 +95,7 @@ class Store:
         self.ttl_cache = TtlCache()
         self.queue_surveys = QueueSurveys()
         self._tags: tuple[str, ...] = ("0",)
-        self._roots = [root_of(namespace, "0")]
+        self.roots: Sequence[str] = [root_of(namespace, "0")]
         # Looked up at each call: a test may replace the library.
         self._code = EngineCode(lambda: library(), is_embedded=engine is not None)  # noqa: PLW0108
         self._pool = ConnectionPool(self.topology, engine, patience_s, self._code.load_command_for)
@@ -108,11 +108,7 @@ class Store:
     # Layout and ids
 
     def root(self, partition: int) -> str:
-        return self._roots[partition]
-
-    @property
-    def roots(self) -> Sequence[str]:
-        return self._roots
+        return self.roots[partition]
 
     @property
     def is_embedded(self) -> bool:
@@ -179,8 +175,8 @@ class Store:
 
     def _opened(self, found: Deployment) -> None:
         self._tags = hash_tags(found.partitions)
-        self._roots = [root_of(self.namespace, tag) for tag in self._tags]
-        self._pool.set_partitions(self._tags, self._roots)
+        self.roots = [root_of(self.namespace, tag) for tag in self._tags]
+        self._pool.set_partitions(self._tags, self.roots)
         self._code.opened(found)
         self.deployment = found
 

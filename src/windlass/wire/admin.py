@@ -12,7 +12,7 @@ from windlass.core.access.tokens import NewToken, Role, Token
 from windlass.core.diagnosis import Diagnosis, Finding, Severity
 from windlass.core.durability import DurabilityInForce
 from windlass.core.engine_state import EngineState
-from windlass.core.export.lines import ImportRefusal, ImportReport
+from windlass.core.export.import_report import ImportRefusal, ImportReport
 from windlass.core.filters.saved_filter import FIELD_MAX, FILTER_NAME_MAX
 from windlass.core.job import Durability
 from windlass.core.validation.bounds import CURSOR_MAX, NOTE_MAX, PAGE_MAX

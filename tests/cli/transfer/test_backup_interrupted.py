@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,14 @@ def large(service: Service) -> Service:
     return service
 
 
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place for copies, with a path that is short enough for their sockets."""
+    with tempfile.TemporaryDirectory(prefix="wl-") as directory:
+        monkeypatch.setenv("TMPDIR", directory)
+        yield Path(directory)
+
+
 def start(service: Service, *arguments: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
     settings = {"WINDLASS_URL": str(service.store.endpoint), "WINDLASS_NAMESPACE": service.store.namespace}
     command = [*before, sys.executable, "-m", "windlass", "backup", *arguments]
@@ -42,12 +52,7 @@ def kill_while_writing(service: Service, file: Path) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def test_a_killed_backup_leaves_no_file_under_its_name(
-    large: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
+def test_a_killed_backup_leaves_no_file_under_its_name(large: Service, tmp_path: Path, temporary: Path) -> None:
     file = tmp_path / "b.jsonl"
     for _ in range(TRIES):
         file.write_text("the backup before")

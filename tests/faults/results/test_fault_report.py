@@ -12,7 +12,7 @@ from faults.injection.fault import ALL_TOPOLOGIES
 from faults.key_usage import KeyUsage, KindUsage
 from faults.loss_windows import Window
 from faults.scenario import Result
-from faults.soak import Growth, Soak, measure_growth
+from faults.soak.run import Growth, Soak, measure_growth
 
 
 def _result(topology: str = "standalone", findings: tuple[str, ...] = ()) -> Result:

@@ -10,10 +10,10 @@ import pytest
 
 from faults import report
 from faults.history import CallName, Entry, JobFacts, Phase
-from faults.latency import MEASURED_QUEUE, LatencyWindow, measure_latency
-from faults.soak import Curve, Soak, collect_curves
-from faults.soak_page import FIGURES, PICTURE, read_soak, write_soak
-from faults.soak_plot import draw_soak
+from faults.soak.latency import MEASURED_QUEUE, LatencyWindow, measure_latency
+from faults.soak.page import FIGURES, PICTURE, read_soak, write_soak
+from faults.soak.plot import draw_soak
+from faults.soak.run import Curve, Soak, collect_curves
 
 S = 1_000_000_000
 LATENCY = LatencyWindow(at_s=60.0, jobs=40, p50_ms=4.0, p95_ms=9.0, p99_ms=30.0)

@@ -11,7 +11,7 @@ from tests.service.helpers import counts, new, put
 from tests.support.threaded_server import threaded_server
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import BadInput, LastAdminToken
-from windlass.core.export.lines import ImportReport
+from windlass.core.export.import_report import ImportReport
 from windlass.sdk.deployment import make_service, make_store
 from windlass.sdk.remote.admin import transfer
 from windlass.sdk.remote.request import ApiRequest, NoAnswer

@@ -11,7 +11,7 @@ from tests.service.machines import invariants
 from tests.support.connections import open_sync_reconnecting
 from windlass.core.alerts.rule import AlertRule
 from windlass.core.callbacks.callback import FailedDelivery
-from windlass.core.export.lines import ImportReport
+from windlass.core.export.import_report import ImportReport
 from windlass.core.filters.saved_filter import SavedFilter
 from windlass.core.job import Blob, Callback, Codec
 from windlass.core.limits.condition import Condition

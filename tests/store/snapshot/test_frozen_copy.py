@@ -56,8 +56,9 @@ def test_data_that_the_private_engine_cannot_load_are_refused() -> None:
             copy.load()
 
 
-def test_copies_of_killed_processes_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+@pytest.mark.parametrize("place", ["tempfile.tempdir", "windlass.store.embedded.private_engine.SHORT_PLACE"])
+def test_copies_of_killed_processes_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str) -> None:
+    monkeypatch.setattr(place, str(tmp_path))
     dead, young, foreign = (tmp_path / f"{private_engine.PREFIX}{name}" for name in ("dead", "young", "f"))
     for directory in (dead, young):
         directory.mkdir()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback, Pen
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.retry import Backoff
 from windlass.core.validation.callbacks import DELIVERY_ERROR_MAX
+from windlass.pauses import random_fraction
 from windlass.retry_loop import RetryLoop
 from windlass.service import Service
 from windlass.store.waiting.callbacks import CapacitySource
@@ -190,7 +190,7 @@ class Notifier:
         request = FailedDelivery(
             id=pending.id,
             token=pending.token,
-            delay_ms=0 if gives_up else backoff.delay_ms(pending.attempt, random.random()),  # noqa: S311
+            delay_ms=0 if gives_up else backoff.delay_ms(pending.attempt, random_fraction()),
             error=_cut(str(failure)),
             give_up=gives_up,
         )

@@ -14,7 +14,7 @@ import msgspec
 from windlass.cli.output import print_note
 from windlass.core.access.audit import DONE, AuditEntry
 from windlass.core.errors import WindlassError
-from windlass.core.export.lines import ImportReport
+from windlass.core.export.import_report import ImportReport
 from windlass.service import Service
 from windlass.store.commands.command import Flow
 from windlass.store.operation import Operation, WaitingOperation

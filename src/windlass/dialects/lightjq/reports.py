@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from windlass.core import errors
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.operations import Fail, Finish, Update
+from windlass.pauses import random_fraction
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKERS
 from windlass.wire.encoding import MSGPACK
@@ -111,7 +111,7 @@ async def _apply_report(context: RequestContext[Any, Any], job: Job, report: Suc
             id=job.id,
             token=job.lease_token,
             then="retry" if is_retried else "final",
-            delay_ms=retry.delay_ms(job.attempt, random.random()) if is_retried else 0,  # noqa: S311
+            delay_ms=retry.delay_ms(job.attempt, random_fraction()) if is_retried else 0,
             reason=report.reason,
             error=outcome,
         )

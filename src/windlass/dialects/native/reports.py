@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from windlass.core.event import Emit
 from windlass.core.job import Timeline
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, LeaseRef
+from windlass.pauses import random_fraction
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKERS, Routes
 from windlass.wire.leases import (
@@ -124,7 +124,7 @@ def _build_failure(context: RequestContext[Any, Any], job_id: bytes, shape: Fail
         then = "final"
         if isinstance(found, Timeline) and found.job.retry.wants_retry(found.job.attempt):
             then = "retry"
-            delay_ms = delay_ms or found.job.retry.delay_ms(found.job.attempt, random.random())  # noqa: S311
+            delay_ms = delay_ms or found.job.retry.delay_ms(found.job.attempt, random_fraction())
     return Fail(
         id=job_id,
         token=shape.token,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from windlass.core.durable import STEP_VALUE_MAX, StepKind, StepStatus, Wait
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
 from windlass.core.retry import Backoff
+from windlass.pauses import random_fraction
 from windlass.sdk.failures import GiveUp, Retry, decode_error, encode_error, encode_exception
 
 from .effects import Effects, FunctionCall, Pause, UnfitFunction, current_step
@@ -85,7 +85,7 @@ def _after_failure(run: DurableRun, call: StepCall, tries: int, error: Exception
         raise error
     if isinstance(error, GiveUp) or not call.retry.wants_retry(tries):
         yield from _fail(run, call, encode_exception(error), tries, _ran_ms(began_s), error)
-    delay_ms = call.retry.delay_ms(tries, random.random())  # noqa: S311
+    delay_ms = call.retry.delay_ms(tries, random_fraction())
     yield from _pause(run, call, delay_ms / 1000, tries, encode_exception(error))
 
 

@@ -5,7 +5,6 @@ It is the same for all pools. A child process sends it to its parent unchanged.
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +14,7 @@ from windlass.core.errors import BadInput, StepsFull
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish
 from windlass.core.validation.bounds import REASON_MAX, RESULT_MAX
+from windlass.pauses import random_fraction
 from windlass.sdk.durable.failures import DurableFailure, Suspended, leaves
 from windlass.sdk.durable.values import UnreadableStep
 from windlass.sdk.failures import GiveUp, Retry, encode_error, encode_exception
@@ -170,7 +170,7 @@ def make_report(job: Job, ended: AttemptResult) -> Finish | Fail | Suspend:
         return Fail(id=job.id, token=job.lease_token, then="final", reason=failure.reason, error=failure.error)
     delay_ms = failure.delay_ms
     if delay_ms is None:
-        delay_ms = job.retry.delay_ms(job.attempt, random.random())  # noqa: S311
+        delay_ms = job.retry.delay_ms(job.attempt, random_fraction())
     return Fail(
         id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, reason=failure.reason, error=failure.error
     )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any
 
 from windlass.core.errors import BadInput
-from windlass.core.export.lines import ImportReport
+from windlass.core.export.import_report import ImportReport
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
 from windlass.core.validation.values import check_integer
 from windlass.service.limits import LimitOperations

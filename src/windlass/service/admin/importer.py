@@ -15,6 +15,7 @@ from windlass.core.alerts.targets import is_message
 from windlass.core.alerts.validation import check_alert_rule
 from windlass.core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from windlass.core.export import lines as export_lines
+from windlass.core.export.import_report import REASONS_KEPT, ImportRefusal, ImportReport
 from windlass.core.filters.saved_filter import SavedFilter, check_saved_filter
 from windlass.core.ids import parse_id, with_partition
 from windlass.core.job import FlowRef, NewJob
@@ -82,7 +83,7 @@ class Importer:
     ) -> None:
         """`first_line`: number of the first line, for a part of an export without header and end; 0: a whole
         export."""
-        self.done = export_lines.ImportReport()
+        self.done = ImportReport()
         self._first_line = first_line
         self._store = store
         self._payload_max = payload_max
@@ -132,7 +133,7 @@ class Importer:
         yield from self.complete()
         yield from self._cancel()
 
-    def complete(self) -> Flow[export_lines.ImportReport]:
+    def complete(self) -> Flow[ImportReport]:
         """Link jobs to their parents and dependencies."""
         for partition in range(self._store.partitions):
             yield from self._relink(partition)
@@ -368,8 +369,8 @@ class Importer:
 
     def _refuse(self, line: int, what: str, name: str, refusal: Refusal) -> None:
         self.done.refused[what] += 1
-        if len(self.done.reasons) < export_lines.REASONS_KEPT:
-            self.done.reasons.append(export_lines.ImportRefusal(line, f"{what} {name}", refusal.code, str(refusal)))
+        if len(self.done.reasons) < REASONS_KEPT:
+            self.done.reasons.append(ImportRefusal(line, f"{what} {name}", refusal.code, str(refusal)))
 
 
 def _weight(line: export_lines.AnyLine, size: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -10,6 +9,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Job
 from windlass.core.validation.bounds import DURATION_MAX
 from windlass.core.validation.values import check_integer, check_number, check_partition, check_scan_cursor
+from windlass.pauses import random_fraction
 from windlass.service.facet import Facet
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import queues
@@ -104,7 +104,7 @@ class MaintenanceOperations(Facet):
 def _time_out(job: Job) -> maintenance.TimeOut:
     if not job.retry.wants_retry(job.attempt):
         return maintenance.TimeOut(job.id, job.lease_token, "final", 0)
-    return maintenance.TimeOut(job.id, job.lease_token, "retry", job.retry.delay_ms(job.attempt, random.random()))  # noqa: S311
+    return maintenance.TimeOut(job.id, job.lease_token, "retry", job.retry.delay_ms(job.attempt, random_fraction()))
 
 
 def _needs_event_loop() -> bool:

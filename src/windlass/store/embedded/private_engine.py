@@ -23,6 +23,7 @@ with contextlib.suppress(ImportError):  # not on Windows (windlass.processes.pos
     import fcntl
 
 PREFIX = "windlass-copy-"
+SHORT_PLACE = "/tmp"  # noqa: S108 -- the path of a socket must be short, and mkdtemp makes a directory of our own
 DATA_FILE = "dump.rdb"
 LOAD_LIMIT_S = 3_600.0
 STOP_LIMIT_S = 5.0
@@ -95,16 +96,17 @@ def make_directory(prefix: str) -> Path:
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     if len(os.fsencode(directory / SOCKET)) > LONGEST_SOCKET_PATH:
         directory.rmdir()
-        directory = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+        directory = Path(tempfile.mkdtemp(prefix=prefix, dir=SHORT_PLACE))
     return directory
 
 
 def _remove_left_over() -> None:
     """Remove directories of processes that were killed: they may hold a copy of all data."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if _is_left_over(directory):
-                shutil.rmtree(directory, ignore_errors=True)
+    for place in {tempfile.gettempdir(), SHORT_PLACE}:
+        for directory in Path(place).glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):
+                if _is_left_over(directory):
+                    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_left_over(directory: Path) -> bool:

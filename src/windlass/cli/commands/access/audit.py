@@ -30,9 +30,10 @@ COLUMNS = (
 @json_option
 @with_service
 def audit(service: Service, limit: int, as_json: bool) -> None:
-    """List actions with their authors, newest first: through servers, and of the command line on the engine.
+    """List actions with their authors, newest first.
 
-    The last 10,000 entries are kept. With --json, one object per line.
+    These are actions through servers, and those of the command line on the engine. The last 10,000 entries are kept.
+    With --json, one object per line.
 
     \b
     Example:

@@ -10,7 +10,7 @@ from windlass.cli.bulk import accepted_yes_option
 from windlass.cli.connection import with_service
 from windlass.cli.output import print_note
 from windlass.core.errors import BadInput
-from windlass.core.export.lines import ImportReport
+from windlass.core.export.import_report import ImportReport
 from windlass.service import Service
 
 from .files import count_lines, open_input, read_lines, with_progress, write_file

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.core.errors import BadInput, Refusal, WindlassError
 from windlass.core.export import lines as export_lines
-from windlass.core.export.lines import ImportReport
+from windlass.core.export.import_report import REASONS_KEPT, ImportReport
 from windlass.core.text.line_splitter import LineSplitter
 from windlass.core.validation.bounds import MIB
 from windlass.sdk.remote.facet import RemoteFacet
@@ -124,7 +124,7 @@ class ImportParts:
         self.done.added += report.added
         self.done.existing += report.existing
         self.done.refused += report.refused
-        self.done.reasons += report.reasons[: export_lines.REASONS_KEPT - len(self.done.reasons)]
+        self.done.reasons += report.reasons[: REASONS_KEPT - len(self.done.reasons)]
         self.done.remade_ids += report.remade_ids
 
     def finish(self) -> RequestFlow[None]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from .checks.history_index import HistoryIndex, JobHistory
-from .history import Entry
+from ..checks.history_index import HistoryIndex, JobHistory
+from ..history import Entry
 
 MS = 1_000_000
 MEASURED_QUEUE = "ordered"

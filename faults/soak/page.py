@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from .latency import MEASURED_QUEUE
-from .soak import Soak
-from .soak_plot import draw_soak
+from .plot import draw_soak
+from .run import Soak
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES = "soak.json"
 PICTURE = "images/soak.svg"
 HEADING = "## Soak run without faults"

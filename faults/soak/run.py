@@ -14,14 +14,14 @@ from statistics import fmean
 
 import msgspec
 
-from .checks import check_histories
-from .client_set import all_clients, slow_down
-from .deployment import Deployment
-from .history import read_history
-from .key_usage import KeyUsage, delete_all_jobs, find_leaks, measure_keys
+from ..checks import check_histories
+from ..client_set import all_clients, slow_down
+from ..deployment import Deployment
+from ..history import read_history
+from ..key_usage import KeyUsage, delete_all_jobs, find_leaks, measure_keys
+from ..resource_usage import Sample, take_sample
+from ..scenario import LOAD_PATIENCE_S, ShowProgress, drain_deployment, set_up, wait_for_load
 from .latency import LatencyWindow, measure_latency
-from .resource_usage import Sample, take_sample
-from .scenario import LOAD_PATIENCE_S, ShowProgress, drain_deployment, set_up, wait_for_load
 
 SAMPLES = 60
 WINDOWS = 30  # of the latency

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bench import svg
 
-from .soak import WINDOWS, Curve, Soak
+from .run import WINDOWS, Curve, Soak
 
 WIDTH, MARGIN, GAP, TOP = 940.0, 20.0, 28.0, 56.0
 PANEL_WIDTH = (WIDTH - 2 * MARGIN - GAP) / 2
