@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -74,6 +76,20 @@ async def test_run_now_wake_requeue_and_cancel_selected_jobs(visitor: Visitor, r
     await expect_message(page, "2")
     (stats,) = await service.stats(["mail"])
     assert (stats.queued, stats.running, stats.scheduled, stats.waiting) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("state", "verb"), [("queued", "cancel"), ("running", "requeue")])
+async def test_an_action_on_all_that_match(visitor: Visitor, running: Server, state: str, verb: str) -> None:
+    service = running.service
+    for _ in range(2):
+        await enqueue(service)
+    if state == "running":
+        await service.take(Take(queues=("mail",), most=2, lease_ms=HOUR_MS))
+    page = await visitor.open(f"/jobs?state={state}&queue=mail")
+    await confirm(page, f"{verb.capitalize()} all")
+    await expect(page).to_have_url(re.compile("/actions/"))
+    (action,) = await service.actions()
+    assert (action.verb, action.listing.queue, action.listing.state) == (verb, "mail", state)
 
 
 async def test_a_background_action_is_cancelled(visitor: Visitor, running: Server) -> None:
