@@ -108,7 +108,7 @@ async def test_an_admin_of_some_queues_sets_no_caps(app: Windlass, service: Serv
 
 
 async def test_an_admin_of_some_queues_replaces_no_alert_rule_about_others(app: Windlass, service: Service) -> None:
-    await service.set_alert(AlertRule(name="all", kind="failures"))
+    service.set_alert(AlertRule(name="all", kind="failures")).wait()
     role = lambda _: Access(role="admin", queues=["ma*"])  # noqa: E731
     own = {"kind": "failures", "pattern": "mail"}
     async with hosted(mounted(asgi(app, role=role))) as host:
@@ -118,7 +118,7 @@ async def test_an_admin_of_some_queues_replaces_no_alert_rule_about_others(app: 
         form = page.form("/do/set-alert") | own | {"name": "all", "known": "all"}
         refused = await host.client.post(f"{MOUNT}/do/set-alert", data=form, headers=HTML)
         assert "about other queues than your token" in html.unescape(refused.text)
-    assert {one.rule.name: one.rule.pattern for one in (await service.alerts()).rules} == {"all": "", "mine": "mail"}
+    assert {one.rule.name: one.rule.pattern for one in service.alerts().wait().rules} == {"all": "", "mine": "mail"}
 
 
 async def test_refuses_pages_of_other_origins(app: Windlass, service: Service) -> None:
