@@ -7,10 +7,10 @@ RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Packages for the tests: a second engine, the allocator for the embedded engine, locale sources, a tool that makes certificates,
-# HTTP clients that are not ours, a browser with fonts, a counter of instructions, a database (of the benchmarks), and
-# the checker of systemd's units. Debian's nodejs comes without npm. Other distributions include npm in
-# nodejs, and their nodejs conflicts with a separate npm package.
-TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core valgrind postgresql systemd
+# HTTP clients that are not ours, a browser with fonts, a counter of instructions, a database (of the benchmarks),
+# the checker of systemd's units, and a C compiler (for simulated power loss). Debian's nodejs comes without npm. Other
+# distributions include npm in nodejs, and their nodejs conflicts with a separate npm package.
+TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core valgrind postgresql systemd gcc libc6-dev
 # Debian keeps the programs of PostgreSQL outside of the search path.
 HAS_POSTGRES := { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1
 # Code generators for the OpenAPI documents, from npm.
@@ -53,7 +53,7 @@ environment:
 	@if ls -d $(VENV)/lib/python*/site-packages/windlass-*.dist-info >/dev/null 2>&1; then $(PIP) uninstall -y windlass; fi
 
 test-packages:
-	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v systemd-analyze && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu && $(HAS_POSTGRES); } >/dev/null \
+	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v valgrind && command -v cc && command -v systemd-analyze && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu && $(HAS_POSTGRES); } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 	@$(MAKE) --no-print-directory $(GENERATORS)/.installed $(SITE)/.installed $(DEPLOY_TOOLS)/.installed
 
